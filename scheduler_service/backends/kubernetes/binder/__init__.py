@@ -1,0 +1,1 @@
+"""`kai binder`: carries out BindRequests, ours and KAI's; reservations, volumes, claims, sharing files, roll-back."""
