@@ -1,0 +1,61 @@
+"""Amounts on the command line: durations, and the options that say how much is asked for (the service judges them)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_SECONDS_BY_UNIT = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|)")
+MAX_DURATION_S = 10 * 365 * 86400
+
+
+class Duration(click.ParamType[int]):
+    """A duration like 90s, 30m, 2h or 1d, in seconds."""
+
+    name = "duration"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return whole seconds."""
+        if isinstance(value, int):
+            return value
+        match = _DURATION.fullmatch(str(value).strip())
+        seconds = round(float(match[1]) * _SECONDS_BY_UNIT[match[2]]) if match else -1
+        if not 0 <= seconds <= MAX_DURATION_S:
+            self.fail(f"'{value}' is not a duration. Write it like 90s, 30m, 2h or 1d.", param, ctx)
+        return seconds
+
+
+DURATION = Duration()
+
+_OPTIONS = (
+    click.option("--gpu", help="GPUs of each worker: 0.5, 1, 2. Fractions below 1 share a GPU."),
+    click.option("--gpu-memory", help="Or its GPU memory: 8GiB."),
+    click.option(
+        "--devices", type=int, default=1, help="Take the part from so many different GPUs."
+    ),
+    click.option("--cpu", help="Cores of each worker: 2 or 500m. Without it: not limited."),
+    click.option("--memory", help="Memory of each worker: 4GiB."),
+    click.option("-n", "--workers", type=int, default=1, help="Workers, which start together."),
+    click.option("--queue", help="The queue to ask in."),
+    click.option("--priority", type=int, help="Higher goes first inside the queue."),
+    click.option(
+        "--preemptible/--not-preemptible",
+        default=None,
+        help="Whether it may be taken back for others.",
+    ),
+)
+
+
+def request_options(command: F) -> F:
+    """Add the options that say how much is asked for."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command

@@ -1,0 +1,54 @@
+"""`kai logs [-f] REQUEST`: what a request printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from scheduler_service.cli import output
+from scheduler_service.cli.client import group_argument, key_of, service
+from scheduler_service.cli.watching import print_line, way_back
+
+if TYPE_CHECKING:
+    from kai_jupyter.client import KaiClient
+    from scheduler_service.wire.runner import LogPage
+
+PAGE_WAIT_S = 15.0
+
+
+@click.command()
+@group_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
+@click.option("--rank", type=click.IntRange(min=0), help="Only this worker.")
+@click.option("--tail", type=click.IntRange(min=1), help="Only the last so many lines.")
+@output.json_option
+def logs(group: str, *, follow: bool, rank: int | None, tail: int | None, as_json: bool) -> None:
+    """Show what a request printed."""
+    with service() as client:
+        key = key_of(client, group)
+        view = client.group(*key)
+        page = client.logs(*key, rank=rank, tail=tail)
+        if as_json and not follow:
+            output.print_json(page)
+            return
+        with way_back(view):
+            _print_page(page, is_gang=view.workers > 1, as_json=as_json)
+            while follow and not (page.ended and not page.lines):
+                page = _next(client, key, rank, page)
+                _print_page(page, is_gang=view.workers > 1, as_json=as_json)
+
+
+def _next(client: KaiClient, key: tuple[str, str], rank: int | None, page: LogPage) -> LogPage:
+    wait_s = 0 if page.ended else PAGE_WAIT_S
+    return client.logs(*key, rank=rank, after=page.next, wait_s=wait_s)
+
+
+def _print_page(page: LogPage, *, is_gang: bool, as_json: bool) -> None:
+    for line in page.lines:
+        if as_json:
+            output.print_json_line(line)
+        else:
+            print_line(line, is_gang=is_gang)
+    if page.dropped and not as_json:
+        click.echo(f"({page.dropped} lines could not be kept)", err=True)
