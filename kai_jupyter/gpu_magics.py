@@ -1,0 +1,173 @@
+"""`%gpu` and `%%gpu`: take, show, explain, extend and release the lease of this notebook."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from IPython.core.magic import Magics
+
+from kai_jupyter.durations import seconds
+from kai_jupyter.errors import KaiJupyterError, NotGranted, UsageError, WaitInterrupted
+from kai_jupyter.magic_options import documented, has_magics, line_or_cell, option, parsed
+
+FOREVER = "forever"
+CHOICES = ("0.25", "0.5", "1", "2")
+_WORDS = ("release", "why", "extend", "status")
+
+
+class GpuCellFailed(KaiJupyterError):
+    """The cell of a `%%gpu` failed; its own error was shown already."""
+
+
+@has_magics
+class GpuMagics(Magics):
+    """The lease of this notebook."""
+
+    @documented
+    @option(
+        "words",
+        nargs="*",
+        metavar="AMOUNT",
+        help="a share such as 0.5, whole GPUs such as 1; or: release, why, extend 1h. Nothing: how it stands.",
+    )
+    @option("--memory", help="GPU memory instead of an amount, such as 8GiB")
+    @option("--devices", type=int, default=1, help="the stated part of so many different devices")
+    @option("--queue", help="the queue to ask in; default: yours")
+    @option("--name", help="a name for the lease")
+    @option("--for", dest="lasts", metavar="2h", help="the lease ends so long after the grant")
+    @option(
+        "--wait",
+        nargs="?",
+        const=FOREVER,
+        metavar="10m",
+        help="wait here for the grant; with a duration, give the place up after it",
+    )
+    @option("--priority", type=int, help="higher first, inside the queue")
+    @option(
+        "--preemptible",
+        action=argparse.BooleanOptionalAction,
+        help="may be taken back when another queue needs it",
+    )
+    @line_or_cell
+    def gpu(self, line: str, cell: str | None = None) -> Any:
+        """Ask for a GPU share for this notebook, or show, explain, extend and release it.
+
+        On top of a cell: run the cell when the share is granted, and release it after.
+        """
+        return run_gpu(self.shell, parsed(self.gpu, line), cell)
+
+
+def run_gpu(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
+    """Do what the line says; return a handle where there is one."""
+    from kai_jupyter.session import current
+
+    session = current(shell)
+    word = options.words[0] if options.words else ""
+    if cell is not None:
+        return _run_cell(session, options, cell)
+    if word in _WORDS:
+        return _obey(session, word, options.words[1:])
+    if not word and options.memory is None:
+        return _status(session)
+    return _ask(session, options)
+
+
+def _request(session: Any, options: argparse.Namespace) -> Any:
+    from kai_jupyter.leases import lease_request
+
+    if len(options.words) > 1:
+        raise UsageError(
+            f"%gpu takes one amount; '{' '.join(options.words)}' are {len(options.words)}. For example: %gpu 0.5"
+        )
+    waits = options.wait if options.wait not in (None, FOREVER) else None
+    return lease_request(
+        session,
+        amount=options.words[0] if options.words else None,
+        memory=options.memory,
+        options={
+            "devices": options.devices,
+            "queue": options.queue,
+            "name": options.name,
+            "priority": options.priority,
+            "preemptible": options.preemptible,
+            "lease_s": None if options.lasts is None else seconds(options.lasts, "--for"),
+            "max_wait_s": None if waits is None else seconds(waits, "--wait"),
+        },
+    )
+
+
+def _ask(session: Any, options: argparse.Namespace) -> Any:
+    from kai_jupyter.leases import take_lease
+
+    lease = take_lease(session, _request(session, options))
+    lease.settle()
+    lease.show()
+    if options.wait is not None:
+        _wait(lease)
+    return lease
+
+
+def _wait(lease: Any) -> None:
+    """Wait for the grant in the cell; Ctrl-C withdraws the request."""
+    try:
+        lease.wait()
+    except KeyboardInterrupt:
+        lease.release()
+        raise WaitInterrupted(
+            "The request was withdrawn; your place in the queue is free."
+        ) from None
+
+
+def _run_cell(session: Any, options: argparse.Namespace, cell: str) -> None:
+    """Run `cell` once the lease is granted, and release it after; a lease that was held before is kept."""
+    from kai_jupyter.leases import take_lease
+
+    held_before = session.resume()
+    if held_before is not None and not (options.words or options.memory):
+        lease = held_before
+    else:
+        lease = take_lease(session, _request(session, options))
+    lease.settle()
+    lease.show()
+    try:
+        _wait(lease)
+        result = session.shell.run_cell(cell)
+    finally:
+        if lease is not held_before and not lease.is_over:
+            lease.release()
+    if not result.success:
+        raise GpuCellFailed("The cell failed; the share was released.")
+
+
+def _obey(session: Any, word: str, more: list[str]) -> Any:
+    lease = session.resume()
+    if word == "status":
+        return _status(session)
+    if lease is None:
+        raise NotGranted(
+            "This notebook has no lease. Ask for one with %gpu AMOUNT, such as %gpu 0.5"
+        )
+    if word == "release":
+        lease.release()
+    elif word == "extend":
+        by_s = None if more[:1] in ([], [FOREVER]) else seconds(" ".join(more), "extend")
+        lease.extend(by_s)
+    else:
+        lease.show_explanation()
+        return None
+    lease.show()
+    return lease
+
+
+def _status(session: Any) -> Any:
+    lease = session.resume()
+    if lease is None:
+        from kai_jupyter.asking import Asking
+
+        asking = Asking(session, CHOICES)
+        asking.show()
+        return asking
+    lease.refresh()
+    lease.show()
+    return lease
