@@ -1,0 +1,1 @@
+"""Doubles that keep the contract of what they stand for."""
