@@ -6,6 +6,7 @@ is committed. Nothing here outlives the plan.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,10 @@ from scheduler_service.planning.shares import GpuSizes, capacity_of, fair_shares
 from scheduler_service.planning.tree import Chunk, active
 
 Mark = tuple[int, int]
+
+
+class ShortWayLost(RuntimeWarning):
+    """A bug: a short way of the planner broke, and the cycle took the general one."""
 
 
 class NodeSet:
@@ -157,6 +162,15 @@ class Board:
         """Undo everything since the mark."""
         self.ledger.rollback(mark[0])
         del self.touched[mark[1] :]
+
+    def give_up(self, mark: Mark, statements: int, error: Exception) -> None:
+        """Undo what a short way has begun, for the general one to find out whose fault it is.
+
+        It is told, since the outcome alone would not: the general way may well succeed.
+        """
+        self.rollback(mark)
+        del self.statements[statements:]
+        warnings.warn(ShortWayLost(f"{type(error).__name__}: {error}"), stacklevel=2)
 
     # -- statements --------------------------------------------------------------------------
 

@@ -81,10 +81,9 @@ class Dealing:
             self._deal()
             if self._deals:
                 self._commit()
-        except Exception:  # noqa: BLE001 - the general way finds out whose fault it is
+        except Exception as error:  # noqa: BLE001 - the general way finds out whose fault it is
             self._is_off = True
-            board.rollback(mark)
-            del board.statements[before:]
+            board.give_up(mark, before, error)
             self.order.restore([dealt.group for dealt in self._deals])
 
     def _deal(self) -> None:

@@ -76,10 +76,9 @@ class Moving:
             if self._found:
                 self._commit()
                 order.settle()
-        except Exception:  # noqa: BLE001 - the general way finds out whose fault it is
+        except Exception as error:  # noqa: BLE001 - the general way finds out whose fault it is
             self._is_off = True
-            board.rollback(mark)
-            del board.statements[before:]
+            board.give_up(mark, before, error)
             order.restore([found.group for found in self._found])
             return 0
         return len(self._found)

@@ -3,6 +3,7 @@
 import random
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from scheduler_service.model.pod import NodeAffinity, PodRequest
 from scheduler_service.model.pod_group import Preemptibility
 from scheduler_service.model.policy import Placement, Policy
 from scheduler_service.model.reasons import PlanningFailed
+from scheduler_service.planning.board import ShortWayLost
 from scheduler_service.planning.cycle import plan
 from tests.properties.test_alike import assert_the_short_way_is_the_general_one
 from tests.properties.test_dealing import tree
@@ -94,7 +96,8 @@ def test_a_fault_while_pods_are_moved_leaves_all_to_the_general_search():
     ledger = Ledger.from_snapshot(msgspec.structs.replace(whole, pods=tuple(pods)))
     before = ledger.snapshot(0)
 
-    made = plan(ledger, CONSOLIDATE, 0)
+    with pytest.warns(ShortWayLost, match="TypeError"):
+        made = plan(ledger, CONSOLIDATE, 0)
 
     assert not made.statements
     assert {waits.main_reason for waits in made.waiting} == {PlanningFailed("TypeError")}
