@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from IPython.core import magic, magic_arguments
+from IPython.core.error import UsageError as WrongOptions
+
+from kai_jupyter.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -40,6 +44,23 @@ def has_magics(cls: C) -> C:
 
 
 def parsed(function: Callable[..., Any], line: str) -> argparse.Namespace:
-    """Return the options of a line; a comment may follow. Raises IPython's `UsageError` with the usage."""
+    """Return the options of a line; a comment may follow. Raises `UsageError`: what is wrong, what to do."""
     parse: Any = magic_arguments.parse_argstring
-    return cast("argparse.Namespace", parse(function, _COMMENT.sub("", line)))
+    plain = _COMMENT.sub("", line)
+    try:
+        return cast("argparse.Namespace", parse(function, plain))
+    except WrongOptions as error:
+        raise UsageError(f"{error}. {_what_to_do(function, plain)}") from None
+
+
+def _what_to_do(function: Callable[..., Any], line: str) -> str:
+    """Return the options that were likely meant, and where all of them stand."""
+    parser: argparse.ArgumentParser = cast("Any", function).parser
+    known = re.findall(r"(?<!\S)--?[a-z][a-z-]*", parser.format_help())
+    asked = [word.partition("=")[0] for word in line.split() if word.startswith("-")]
+    likely = {
+        word: get_close_matches(word, known, n=1, cutoff=0.7) for word in asked if word not in known
+    }
+    meant = [f"{close[0]} instead of {word}" for word, close in likely.items() if close]
+    hint = f"Did you mean {', '.join(meant)}? " if meant else ""
+    return f"{hint}%{parser.prog}? shows all options."

@@ -106,6 +106,13 @@ def test_bad_requests_get_a_sentence_and_no_traceback(cell, line, what):
         ("%gpu 0.5 --for soon", "--for takes a duration"),
         ("%gpu 0.5 --wait 10", "--wait takes a duration"),
         ("%gpu 0.5 0.25", "takes one amount"),
+        (
+            "%gpu 0.5 --quee team-a",
+            r"Did you mean --queue instead of --quee\? %gpu\? shows all options\.",
+        ),
+        ("%gpu 0.5 --zzz", r"unrecognized arguments: --zzz\. %gpu\? shows all options\."),
+        ("%gpu 0.5 --queue", r"--queue: expected one argument\. %gpu\?"),
+        ("%%gang --workerss 4\npass", "Did you mean --workers instead of --workerss"),
     ],
 )
 def test_what_cannot_be_understood_is_told_before_anything_is_asked(cell, embedded, line, what):
