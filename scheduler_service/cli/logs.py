@@ -8,13 +8,12 @@ import click
 
 from scheduler_service.cli import output
 from scheduler_service.cli.client import group_argument, key_of, service
-from scheduler_service.cli.watching import print_line, way_back
+from scheduler_service.cli.watching import pages, print_line, way_back
 
 if TYPE_CHECKING:
     from kai_jupyter.client import KaiClient
+    from scheduler_service.wire.pod_group import PodGroupView
     from scheduler_service.wire.runner import LogPage
-
-PAGE_WAIT_S = 15.0
 
 
 @click.command()
@@ -34,21 +33,25 @@ def logs(group: str, *, follow: bool, rank: int | None, tail: int | None, as_jso
             return
         with way_back(view):
             _print_page(page, is_gang=view.workers > 1, as_json=as_json)
-            while follow and not (page.ended and not page.lines):
-                page = _next(client, key, rank, page)
-                _print_page(page, is_gang=view.workers > 1, as_json=as_json)
+            if follow:
+                _follow(client, view, rank, page, as_json=as_json)
 
 
-def _next(client: KaiClient, key: tuple[str, str], rank: int | None, page: LogPage) -> LogPage:
-    wait_s = 0 if page.ended else PAGE_WAIT_S
-    return client.logs(*key, rank=rank, after=page.next, wait_s=wait_s)
+def _follow(
+    client: KaiClient, view: PodGroupView, rank: int | None, page: LogPage, *, as_json: bool
+) -> None:
+    dropped = page.dropped
+    for later in pages(client, view, rank=rank, after=page.next):
+        _print_page(later, is_gang=view.workers > 1, as_json=as_json, told=dropped)
+        dropped = later.dropped
 
 
-def _print_page(page: LogPage, *, is_gang: bool, as_json: bool) -> None:
+def _print_page(page: LogPage, *, is_gang: bool, as_json: bool, told: int = 0) -> None:
+    """Print the lines, and how many could not be kept where that is not the number that was told before."""
     for line in page.lines:
         if as_json:
             output.print_json_line(line)
         else:
             print_line(line, is_gang=is_gang)
-    if page.dropped and not as_json:
+    if page.dropped > told and not as_json:
         click.echo(f"({page.dropped} lines could not be kept)", err=True)

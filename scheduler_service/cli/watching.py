@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
     from kai_jupyter.client import KaiClient
     from scheduler_service.wire.pod_group import GroupState, PodGroupView
-    from scheduler_service.wire.runner import LogLine
+    from scheduler_service.wire.runner import LogLine, LogPage
 
 BEFORE_OUTPUT: frozenset[GroupState] = frozenset({"Waiting", "Starting", "Suspended"})
 AWAY_TRIES = 30
 AWAY_PAUSE_S = 1.0
+PAGE_WAIT_S = 15.0
 PLAN_LOOKS = 20
 PLAN_PAUSE_S = 0.05
 
@@ -34,8 +35,9 @@ def watch(client: KaiClient, view: PodGroupView, *, quiet: bool) -> PodGroupView
     with way_back(view):
         view = _wait_for_start(client, view)
         if not quiet:
-            for line in _lines(client, view):
-                print_line(line, is_gang=view.workers > 1)
+            for page in pages(client, view):
+                for line in page.lines:
+                    print_line(line, is_gang=view.workers > 1)
         return _until_ended(client, view)
 
 
@@ -102,11 +104,11 @@ def _show(status: Status | None, view: PodGroupView) -> None:
 def changes(client: KaiClient, view: PodGroupView) -> Iterator[PodGroupView]:
     """Yield the request now and whenever it changes; a service that restarts is waited for."""
     last = -1
-    away = 0
+    away = _Away(view)
     while True:
         try:
             for event in client.events():
-                away = 0
+                away.is_back()
                 for seen in event.groups:
                     if (seen.namespace, seen.name) == (
                         view.namespace,
@@ -115,27 +117,26 @@ def changes(client: KaiClient, view: PodGroupView) -> Iterator[PodGroupView]:
                         last = seen.rev
                         yield seen
         except _unreachable():
-            away += 1
-        if away > AWAY_TRIES:
-            raise Ends(
-                UNREACHABLE,
-                f"The service is away. '{view.name}' is kept and goes on when it is back: kai serve.",
-            )
-        time.sleep(AWAY_PAUSE_S)
-
-
-def _lines(client: KaiClient, view: PodGroupView) -> Iterator[LogLine]:
-    after = 0
-    away = 0
-    while away <= AWAY_TRIES:
-        try:
-            page = client.logs(view.namespace, view.name, after=after, wait_s=15)
-        except _unreachable():
-            away += 1
+            away.pause()
+        else:
             time.sleep(AWAY_PAUSE_S)
+
+
+def pages(
+    client: KaiClient, view: PodGroupView, *, rank: int | None = None, after: int = 0
+) -> Iterator[LogPage]:
+    """Yield what the request prints until it has ended, no line twice; a service that restarts is waited for."""
+    away = _Away(view)
+    while True:
+        try:
+            page = client.logs(
+                view.namespace, view.name, rank=rank, after=after, wait_s=PAGE_WAIT_S
+            )
+        except _unreachable():
+            away.pause()
             continue
-        away = 0
-        yield from page.lines
+        away.is_back()
+        yield page
         after = page.next
         if page.ended and not page.lines:
             return
@@ -147,6 +148,28 @@ def _until_ended(client: KaiClient, view: PodGroupView) -> PodGroupView:
         if seen.state in TERMINAL_STATES:
             break
     return view
+
+
+class _Away:
+    """How often in a row the service did not answer."""
+
+    def __init__(self, view: PodGroupView) -> None:
+        self._name = view.name
+        self._tries = 0
+
+    def is_back(self) -> None:
+        """Count from the start again."""
+        self._tries = 0
+
+    def pause(self) -> None:
+        """Return when it is time to try again; raises `Ends` once that is no use."""
+        self._tries += 1
+        if self._tries > AWAY_TRIES:
+            raise Ends(
+                UNREACHABLE,
+                f"The service is away. '{self._name}' is kept and goes on when it is back: kai serve.",
+            )
+        time.sleep(AWAY_PAUSE_S)
 
 
 def _unreachable() -> type[Exception]:

@@ -176,3 +176,20 @@ def test_what_runs_outlives_the_service_and_is_found_again(world, tmp_path):
     go.touch()
     until(lambda: state() == "Succeeded", "the work's end is booked")
     assert world.kai("logs", "long").stdout == "before\nafter\n"
+
+
+def test_output_is_followed_through_a_kill_of_the_service(world, tmp_path):
+    """When the service is killed and comes back while somebody looks at `kai logs -f`."""
+    go = tmp_path / "go"
+    serve = (*KAI, "serve", "--embedded", "--simulate-gpus", "2x24GiB")
+    first = world.serve(*serve)
+    code = f"echo before; until [ -e {go} ]; do sleep 0.1; done; echo after"
+    world.kai("submit", "-d", "--name", "long", "--gpu", "1", "--", "sh", "-c", code)
+    looking = world.start(*KAI, "logs", "-f", "long")
+    assert looking.stdout.readline() == "before\n"
+    first.kill()
+    first.communicate(timeout=60)
+    world.serve(*serve)
+    go.touch()
+    rest, told = looking.communicate(timeout=60)
+    assert (looking.returncode, rest, told) == (0, "after\n", "")
