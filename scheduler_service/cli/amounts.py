@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from scheduler_service.wire.pod_group import Kind
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -52,6 +55,11 @@ _OPTIONS = (
         help="Whether it may be taken back for others.",
     ),
 )
+
+
+def kind_of_work(workers: int) -> Kind:
+    """Return what a command is asked for as; its usual priority goes with it."""
+    return "gang" if workers > 1 else "batch"
 
 
 def request_options(command: F) -> F:

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from scheduler_service.cli import amounts, output
 from scheduler_service.cli.client import group_argument, key_of, service
-from scheduler_service.cli.endings import DECLINED, Ends
+from scheduler_service.cli.endings import DECLINED, USAGE, Ends
 
 
 @click.command()
 @amounts.request_options
+@click.option(
+    "--lease",
+    "is_lease",
+    is_flag=True,
+    help="For a notebook that asks with %gpu; without it: for a command of kai submit.",
+)
 @output.json_option
-def forecast(*, as_json: bool, **asked: object) -> None:
-    """Say when a request would start if you made it now."""
+def forecast(*, is_lease: bool, as_json: bool, **asked: Any) -> None:
+    """Say when a request would start if you made it now.
+
+    The answer is for `kai submit` with the same options, or with --lease for `%gpu` in a notebook, which goes first.
+    """
+    workers = asked["workers"]
+    if is_lease and workers > 1:
+        raise Ends(
+            USAGE, f"A notebook asks for one worker, not {workers}. Leave out --lease or -n."
+        )
+    kind = "lease" if is_lease else amounts.kind_of_work(workers)
     with service(start=True) as client:
-        view = client.forecast(**asked)
+        view = client.forecast(kind=kind, **asked)
     if as_json:
         output.print_json(view)
     else:

@@ -11,7 +11,7 @@ import click
 from scheduler_service.cli import amounts, output, watching
 from scheduler_service.cli.client import service
 from scheduler_service.cli.endings import USAGE, Ends
-from scheduler_service.wire.pod_group import Kind, PodGroupView, Submit, Work
+from scheduler_service.wire.pod_group import PodGroupView, Submit, Work
 from scheduler_service.wire.signing import KeyFileExposed, sign_work
 
 
@@ -75,7 +75,7 @@ def submit(
         workdir=str(Path(asked.pop("workdir") or Path.cwd()).absolute()),
         env=_environment(asked.pop("variables")),
     )
-    kind: Kind = "gang" if asked["workers"] > 1 else "batch"
+    kind = amounts.kind_of_work(asked["workers"])
     ask = Submit(kind=kind, work=work, signature=_signature(work), **asked)
     with service(start=True) as client:
         view = client.submit(ask, idempotency_key=idempotency_key)

@@ -193,3 +193,14 @@ def test_output_is_followed_through_a_kill_of_the_service(world, tmp_path):
     go.touch()
     rest, told = looking.communicate(timeout=60)
     assert (looking.returncode, rest, told) == (0, "after\n", "")
+
+
+def test_a_forecast_says_what_submit_and_a_notebook_would_get(world):
+    """When all GPUs run batch work: more of it waits for an end, a notebook is made room for."""
+    world.serve(*SERVE)
+    world.kai("submit", "-d", "--gpu", "2", "--", "true")
+    told = "others are asked to make room"
+    assert told not in world.kai("forecast", "--gpu", "1").stdout
+    assert told in world.kai("forecast", "--gpu", "1", "--lease").stdout
+    view = json.loads(world.kai("submit", "-d", "--json", "--gpu", "1", "--", "true").stdout)
+    assert view["state"] == "Waiting"
