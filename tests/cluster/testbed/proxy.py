@@ -49,13 +49,16 @@ class Fault:
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Passed:
-    """One request that reached the proxy, and what was answered (0 = nothing)."""
+    """One request that reached the proxy, and what was answered (0 = nothing yet, or nothing at all).
+
+    It is written down when it comes: what it changed may be seen elsewhere before its answer is back.
+    """
 
     method: str
     path: str
-    status: int
+    status: int = 0
 
 
 @dataclass(eq=False)
@@ -214,14 +217,13 @@ class FaultyProxy:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         assert isinstance(request, web.BaseRequest)
-        status = 0
+        passed = Passed(request.method, request.path_qs)
+        self._state.requests.append(passed)
         try:
             answer = await self._answer(request)  # type: ignore[arg-type]
-            status = answer.status
         except (aiohttp.ClientError, ConnectionError):
-            answer = _cut(request)
-        finally:
-            self._state.requests.append(Passed(request.method, request.path_qs, status))
+            return _cut(request)
+        passed.status = answer.status
         return answer
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
