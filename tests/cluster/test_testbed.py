@@ -153,13 +153,20 @@ def test_what_we_ship_is_installed_and_its_accounts_are_no_administrators(
             client.list(f"/api/v1/namespaces/{namespace}/secrets")
         assert refused.value.status == 403
     queues = "/apis/scheduling.run.ai/v2/queues"
-    before = {one["metadata"]["name"] for one in kai_cluster.admin.list(queues)}
+
+    def specs() -> dict[str, object]:
+        return {one["metadata"]["name"]: one["spec"] for one in kai_cluster.admin.list(queues)}
+
+    before = specs()
+    changed = {"spec": {"displayName": "changed by a test"}}
+    kai_cluster.admin.patch(f"{queues}/default-queue", changed)
     kai_cluster.admin.create(
         {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "of-a-test"}}
         | {"spec": {"resources": {"gpu": {"quota": 1, "limit": -1, "overQuotaWeight": 1}}}}
     )
+    assert specs() != before
     kai_cluster.clean()
-    assert {one["metadata"]["name"] for one in kai_cluster.admin.list(queues)} == before
+    assert specs() == before
 
 
 def test_nothing_is_left_after_cleaning(cluster: Cluster, namespace: str) -> None:

@@ -47,7 +47,7 @@ class Cluster:
         self.admin = Admin(plane.login())
         self.nodes = FakeNodes(self.admin, plane.folder)
         self._names = itertools.count(1)
-        self._kept: set[str] = set()
+        self._kept: dict[str, Object] = {}
         self._processes: list[Process] = []
 
     @classmethod
@@ -105,7 +105,7 @@ class Cluster:
             files = sorted(manifests.rglob("*.yaml")) if manifests.is_dir() else [manifests]
             manifests = [one for file in files for one in documents(file)]
         self.apply([one for one in manifests if one["kind"] in WITHOUT_PROCESSES])
-        self._kept = {path for path, _ in self._our_objects()}
+        self._kept = dict(self._our_objects())
 
     def access(self, account: str, namespace: str = OUR_NAMESPACE, *, audience: str = "") -> Login:
         """Return the login of a service account, with exactly the roles that it was given."""
@@ -179,15 +179,21 @@ class Cluster:
             yield proxy
 
     def clean(self) -> None:
-        """Remove what tests made: their namespaces with all in them, queues, fake nodes."""
+        """Remove what tests made: their namespaces with all in them, queues, fake nodes.
+
+        What was installed stays, as it was installed: a test may have changed it.
+        """
         spaces = self.admin.list("/api/v1/namespaces", labelSelector=TEST_LABEL)
         names = [one["metadata"]["name"] for one in spaces]
         self.admin.in_parallel(self._empty, names)
         # Groups before their queues: admission lets no queue go that still has work.
         ours = sorted(self._our_objects(), key=lambda found: "/namespaces/" not in found[0])
         for path, one in ours:
-            if path not in self._kept:
+            kept = self._kept.get(path)
+            if kept is None:
                 self._remove(path, one)
+            elif kept.get("spec") != one.get("spec"):
+                self.admin.put(path, {**self.admin.get(path), "spec": kept.get("spec", {})})
         self.nodes.remove()
 
     def _empty(self, namespace: str) -> None:
