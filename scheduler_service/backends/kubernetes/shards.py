@@ -12,6 +12,7 @@ from typing import cast
 
 import msgspec
 
+from scheduler_service.backends.kubernetes import names
 from scheduler_service.backends.kubernetes.decode.stores import Scope
 from scheduler_service.backends.kubernetes.objects import Meta, decoder
 from scheduler_service.grouping.durations import duration_ms
@@ -147,11 +148,14 @@ class Choices:
 
 
 def chosen(base: Choices, shard: RawShard | None, config: RawConfig | None) -> Choices:
-    """Return the choices in force. `base`: what holds where neither object says anything."""
+    """Return the choices in force. `base`: what holds where neither object says anything.
+
+    A scheduler that was started with a name of its own keeps it: the Config names the usual one.
+    """
     scope = base.scope
     if config is not None:
         told = config.spec.everywhere
-        if told.scheduler_name:
+        if told.scheduler_name and scope.scheduler_names == {names.SCHEDULER_NAME}:
             scope = replace(scope, scheduler_names=frozenset({told.scheduler_name}))
         if told.node_pool_label_key:
             scope = replace(scope, pool_label=told.node_pool_label_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -105,3 +106,10 @@ def test_the_config_names_scheduler_and_label() -> None:
     config = decode_config(raw({"metadata": {"name": "kai-config"}, "spec": told}))
     scope = chosen(BASE, None, config).scope
     assert (scope.scheduler_names, scope.pool_label) == (frozenset({"other"}), "pool")
+
+
+def test_a_scheduler_of_its_own_name_keeps_it() -> None:
+    own = replace(BASE, scope=replace(BASE.scope, scheduler_names=frozenset({"mine"})))
+    told = {"global": {"schedulerName": "kai-scheduler"}}
+    config = decode_config(raw({"metadata": {"name": "kai-config"}, "spec": told}))
+    assert chosen(own, None, config).scope.scheduler_names == {"mine"}
