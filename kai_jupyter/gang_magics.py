@@ -9,7 +9,15 @@ from IPython.core.magic import Magics
 
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import UsageError
-from kai_jupyter.magic_options import documented, has_magics, line_or_cell, option, parsed
+from kai_jupyter.magic_options import (
+    documented,
+    has_magics,
+    has_options,
+    line_or_cell,
+    option,
+    parsed,
+    whole_number,
+)
 
 _WORDS = ("ls", "show", "logs", "stop", "result", "why")
 _LOG_TAIL = 200
@@ -26,7 +34,12 @@ class GangMagics(Magics):
         metavar="COMMAND",
         help="ls | show | logs | stop | result | why, then a NAME",
     )
-    @option("-n", "--workers", type=int, default=None, help="how many workers; they start together")
+    @option(
+        "-n",
+        "--workers",
+        type=whole_number("-n", 4),
+        help="how many workers; they start together",
+    )
     @option(
         "--gpu", help="GPU of each worker: a share such as 0.25 or whole GPUs; default: CPU only"
     )
@@ -45,8 +58,10 @@ class GangMagics(Magics):
         help="how long it will run about; helps everybody's forecast",
     )
     @option("--wait", action="store_true", help="wait here for the end, with the output of rank 0")
-    @option("--rank", type=int, help="of which worker (logs, result)")
-    @option("--priority", type=int, help="higher first, inside the queue")
+    @option("--rank", type=whole_number("--rank", 0), help="of which worker (logs, result)")
+    @option(
+        "--priority", type=whole_number("--priority", 50), help="higher first, inside the queue"
+    )
     @option("--preemptible", action=argparse.BooleanOptionalAction, help="may be taken back")
     @line_or_cell
     def gang(self, line: str, cell: str | None = None) -> Any:
@@ -70,7 +85,16 @@ def run_gang(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
             f"%gang {word} is not known. Write %%gang -n 4 on top of a cell, "
             f"or one of: %gang {', %gang '.join(_WORDS)}."
         )
-    return _list(session) if word == "ls" else _obey(session, word, options)
+    if has_options(GangMagics.gang, options, but=("rank",)):
+        raise UsageError(
+            f"%gang {word} takes no options but --rank. Name a gang without one: %gang show NAME. "
+            "To start one, write %%gang -n 4 on top of a cell."
+        )
+    if word != "ls":
+        return _obey(session, word, options)
+    if len(options.words) > 1:
+        raise UsageError("%gang ls takes no name. %gang show NAME shows one.")
+    return _list(session)
 
 
 def _start(session: Any, options: argparse.Namespace, cell: str) -> Any:

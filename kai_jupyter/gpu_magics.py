@@ -1,4 +1,4 @@
-"""`%gpu` and `%%gpu`: take, show, explain, extend and release the lease of this notebook."""
+"""`%gpu` and `%%gpu`: take, show, explain, extend and release the lease of this notebook; release others by name."""
 
 from __future__ import annotations
 
@@ -9,11 +9,25 @@ from IPython.core.magic import Magics
 
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import KaiJupyterError, NotGranted, UsageError, WaitInterrupted
-from kai_jupyter.magic_options import documented, has_magics, line_or_cell, option, parsed
+from kai_jupyter.magic_options import (
+    documented,
+    has_magics,
+    has_options,
+    line_or_cell,
+    option,
+    parsed,
+    whole_number,
+)
 
 FOREVER = "forever"
 CHOICES = ("0.25", "0.5", "1", "2")
-_WORDS = ("release", "why", "extend", "status")
+_HOW = {
+    "release": "%gpu release ends this notebook's lease, %gpu release NAME another one of yours.",
+    "why": "%gpu why tells why this notebook's request waits.",
+    "extend": "For example: %gpu extend 1h",
+    "status": "%gpu status shows this notebook's lease.",
+}
+"""The commands, and how each is meant."""
 
 
 class GpuCellFailed(KaiJupyterError):
@@ -29,10 +43,15 @@ class GpuMagics(Magics):
         "words",
         nargs="*",
         metavar="AMOUNT",
-        help="a share such as 0.5, whole GPUs such as 1; or: release, why, extend 1h. Nothing: how it stands.",
+        help="a share such as 0.5, whole GPUs such as 1; or: release [NAME], why, extend 1h. Nothing: how it stands.",
     )
     @option("--memory", help="GPU memory instead of an amount, such as 8GiB")
-    @option("--devices", type=int, default=1, help="the stated part of so many different devices")
+    @option(
+        "--devices",
+        type=whole_number("--devices", 2),
+        default=1,
+        help="the stated part of so many different devices",
+    )
     @option("--queue", help="the queue to ask in; default: yours")
     @option("--name", help="a name for the lease")
     @option("--for", dest="lasts", metavar="2h", help="the lease ends so long after the grant")
@@ -43,7 +62,9 @@ class GpuMagics(Magics):
         metavar="10m",
         help="wait here for the grant; with a duration, give the place up after it",
     )
-    @option("--priority", type=int, help="higher first, inside the queue")
+    @option(
+        "--priority", type=whole_number("--priority", 100), help="higher first, inside the queue"
+    )
     @option(
         "--preemptible",
         action=argparse.BooleanOptionalAction,
@@ -66,7 +87,8 @@ def run_gpu(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
     word = options.words[0] if options.words else ""
     if cell is not None:
         return _run_cell(session, options, cell)
-    if word in _WORDS:
+    if word in _HOW:
+        _refuse_what_goes_unheard(word, options)
         return _obey(session, word, options.words[1:])
     if not word and options.memory is None:
         return _status(session)
@@ -140,10 +162,29 @@ def _run_cell(session: Any, options: argparse.Namespace, cell: str) -> None:
         raise GpuCellFailed("The cell failed; the share was released.")
 
 
+def _refuse_what_goes_unheard(word: str, options: argparse.Namespace) -> None:
+    """Raise `UsageError` for what a command would pass over: it may say which lease was meant."""
+    more = options.words[1:]
+    if has_options(GpuMagics.gpu, options):
+        raise UsageError(f"%gpu {word} takes no options. {_HOW[word]}")
+    if len(more) > 1 and word == "release":
+        raise UsageError(f"%gpu release takes one name; '{' '.join(more)}' are {len(more)}.")
+    if more and word in ("why", "status"):
+        raise UsageError(
+            f"%gpu {word} takes nothing more; you wrote '{' '.join(more)}'. {_HOW[word]}"
+        )
+
+
 def _obey(session: Any, word: str, more: list[str]) -> Any:
-    lease = session.resume()
     if word == "status":
         return _status(session)
+    if word == "release" and more:
+        from kai_jupyter.leases import release_named
+
+        released = release_named(session, more[0])
+        released.show()
+        return released
+    lease = session.resume()
     if lease is None:
         raise NotGranted(
             "This notebook has no lease. Ask for one with %gpu AMOUNT, such as %gpu 0.5"
@@ -151,7 +192,7 @@ def _obey(session: Any, word: str, more: list[str]) -> Any:
     if word == "release":
         lease.release()
     elif word == "extend":
-        by_s = None if more[:1] in ([], [FOREVER]) else seconds(" ".join(more), "extend")
+        by_s = None if more in ([], [FOREVER]) else seconds(" ".join(more), "extend")
         lease.extend(by_s)
     else:
         lease.show_explanation()

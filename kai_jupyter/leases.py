@@ -14,7 +14,7 @@ from kai_jupyter.handles import Handle
 from kai_jupyter.identity import this_process
 from kai_jupyter.session import Session, current
 from scheduler_service.wire.codec import decode
-from scheduler_service.wire.pod_group import PodGroupView, Submit
+from scheduler_service.wire.pod_group import TERMINAL_STATES, PodGroupView, Submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -175,6 +175,30 @@ def take_lease(session: Session, ask: Submit) -> Lease:
     lease = Lease(session, session.client.submit(ask))
     session.hold(lease)
     lease.on_change(lease.view, lease.view)
+    return lease
+
+
+def release_named(session: Session, name: str) -> Handle:
+    """Release the lease of this person with that name ("name" or "namespace/name"), this notebook's or another's.
+
+    Raises `UsageError` where that name is no live lease of this person: nothing is ended then.
+    """
+    namespace, _, last = name.rpartition("/")
+    namespace = namespace or session.namespace
+    own = session.resume()
+    if own is not None and own.key == f"{namespace}/{last}":
+        own.release()
+        return own
+    view = session.client.group(namespace, last)
+    if not view.mine:
+        raise UsageError(f"{namespace}/{last} is not yours; nothing was released.")
+    if view.kind != "lease":
+        raise UsageError(f"{last} is no lease; nothing was released. %gang stop {last} ends it.")
+    if view.state in TERMINAL_STATES:
+        raise UsageError(f"{last} has ended already; nothing was released. {view.sentence}")
+    lease = Handle(session, view)  # no `Lease`: the devices of this process are not its own
+    session.follow(lease)
+    lease.cancel(reason="released")
     return lease
 
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
 from IPython.core import magic, magic_arguments
 from IPython.core.error import UsageError as WrongOptions
 
+from kai_jupyter.durations import is_duration
 from kai_jupyter.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 
 _COMMENT = re.compile(r"(^|\s)#.*")
+_BELOW_ZERO = re.compile(r"-(?!\d+\.?\d*$)\d\S*")
+"""What argparse takes for an option; a plain number below zero it takes for a value."""
 
 
 def option(*flags: str, **how: Any) -> Callable[[F], F]:
@@ -50,7 +53,44 @@ def parsed(function: Callable[..., Any], line: str) -> argparse.Namespace:
     try:
         return cast("argparse.Namespace", parse(function, plain))
     except WrongOptions as error:
+        below = [word for word in plain.split() if _BELOW_ZERO.fullmatch(word)]
+        if below:
+            raise UsageError(_positive(below[0])) from None
         raise UsageError(f"{error}. {_what_to_do(function, plain)}") from None
+
+
+def whole_number(flag: str, example: int) -> Callable[[str], int]:
+    """Return the `type` of an option that takes a whole number; what is none is told with an example."""
+
+    def read(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            raise UsageError(
+                f"{flag} takes a whole number, not '{text}'; for example {flag} {example}."
+            ) from None
+
+    return read
+
+
+def has_options(
+    function: Callable[..., Any], options: argparse.Namespace, *, but: Collection[str] = ()
+) -> bool:
+    """Return whether a line has options; its words and those named in `but` do not count."""
+    parser: argparse.ArgumentParser = cast("Any", function).parser
+    passed_over = {"words", *but}
+    return any(
+        value != parser.get_default(name)
+        for name, value in vars(options).items()
+        if name not in passed_over
+    )
+
+
+def _positive(word: str) -> str:
+    """Return what to write instead of a value below zero, which looks like an option."""
+    if is_duration(word[1:]):
+        return f"A duration is positive, such as 10m; '{word}' is not."
+    return f"An amount is positive, such as 8GiB; '{word}' is not."
 
 
 def _what_to_do(function: Callable[..., Any], line: str) -> str:

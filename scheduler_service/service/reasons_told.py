@@ -11,7 +11,7 @@ from scheduler_service.model.reasons import NoScenario, NoVictims, Reason
 from scheduler_service.service.overview import Overview
 from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.explain import ExplainItem
-from scheduler_service.wire.pod_group import ActionView
+from scheduler_service.wire.pod_group import ActionId, ActionView, Kind
 from scheduler_service.words.group import state_of
 from scheduler_service.words.units import amount_of, clock_words
 
@@ -36,6 +36,12 @@ TITLES_BY_ACTION: Mapping[str, str] = {
     "consolidate": "Moving others",
 }
 """For an action that could make no room: what it is about."""
+ENDS: Mapping[Kind, tuple[ActionId, str, str]] = {
+    "lease": ("release", "Release it", "%gpu release"),
+    "gang": ("cancel", "Stop it", "%gang stop"),
+    "batch": ("cancel", "Stop it", "%gang stop"),
+}
+"""What ends a request of a kind by its name; kernels and servers are ended where they were started."""
 OTHER_TITLE = "Reason"
 MOST_REASONS = 4
 
@@ -113,11 +119,15 @@ def _yours(scene: Scene) -> Iterator[ExplainItem]:
         if is_held and _held(record) and record.ending is None:
             where = record.ask.origin.notebook or record.name
             text = f"{where} holds {amount_of(record.request)}."
-            action = ActionView(
-                id="release", label="Release it", code=f"%gpu release {record.name}"
-            )
-            yield ExplainItem(title="Yours", text=text, action=action)
+            yield ExplainItem(title="Yours", text=text, action=_end_of(record))
             return
+
+
+def _end_of(record: GroupRecord) -> ActionView | None:
+    if record.ask.kind not in ENDS:
+        return None
+    action, label, line = ENDS[record.ask.kind]
+    return ActionView(id=action, label=label, code=f"{line} {record.name}")
 
 
 def _held(record: GroupRecord) -> int:

@@ -113,6 +113,17 @@ def test_bad_requests_get_a_sentence_and_no_traceback(cell, line, what):
         ("%gpu 0.5 --zzz", r"unrecognized arguments: --zzz\. %gpu\? shows all options\."),
         ("%gpu 0.5 --queue", r"--queue: expected one argument\. %gpu\?"),
         ("%%gang --workerss 4\npass", "Did you mean --workers instead of --workerss"),
+        ("%gpu 0.5 --wait -3s", "^A duration is positive, such as 10m; '-3s' is not"),
+        ("%gpu 0.5 --for -1h30m", "^A duration is positive, such as 10m; '-1h30m' is not"),
+        ("%gpu 0.5 --for=-3s", "^--for takes a positive duration, such as 10m; '-3s' is not"),
+        ("%gpu extend -5m", "^A duration is positive, such as 10m; '-5m' is not"),
+        ("%gpu --memory -8GiB", "^An amount is positive, such as 8GiB; '-8GiB' is not"),
+        ("%gpu -0.5 --zzz", "unrecognized arguments: --zzz"),
+        ("%gpu 0.5 --devices two", "^--devices takes a whole number, not 'two'; for example"),
+        ("%gpu 0.5 --priority 1.5", "^--priority takes a whole number, not '1.5'; for example"),
+        ("%%gang -n two\npass", "^-n takes a whole number, not 'two'; for example -n 4"),
+        ("%gang logs x --rank first", "^--rank takes a whole number, not 'first'; for example"),
+        ("%gang ls train", "%gang show NAME"),
     ],
 )
 def test_what_cannot_be_understood_is_told_before_anything_is_asked(cell, embedded, line, what):
