@@ -14,14 +14,19 @@ from scheduler_service.wire.pod_group import (
 )
 
 LABEL = 10
+GAP = 2
+Row = tuple[str, str]
+"""A label ("" = that of the row above) and its text."""
 TIMES = "\N{MULTIPLICATION SIGN}"
 _CONTEXT_LINES = 2
 _PROGRESS_SHOWN = 8
 
 
-def row(label: str, text: str) -> str:
-    """Return a line with its label; a label alone never stands without text."""
-    return f"{label:<{LABEL}}{text}".rstrip()
+def laid_out(rows: Iterable[Row]) -> list[str]:
+    """Return a line for each label and its text, the texts in one column that no label reaches into."""
+    known = list(rows)
+    width = max([LABEL, *(len(label) + GAP for label, _ in known)])
+    return [f"{label:<{width}}{text}".rstrip() for label, text in known]
 
 
 def memory_text(mib: int | None) -> str:
@@ -47,72 +52,65 @@ def title_of(view: PodGroupView) -> str:
 
 def card_text(view: PodGroupView, *, note: str = "", offline: str = "") -> str:
     """Return the card of a group."""
-    lines = [title_of(view)]
-    if offline:
-        lines += [row("Offline", offline), row("Last known", view.sentence)]
-        return "\n".join(lines)
-    lines += _worded(view.word, view.headline, view.detail)
-    lines += [row("Note", text) for text in (*view.notes, note) if text]
-    lines += _progress(view)
+    rows = [("Offline", offline), ("Last known", view.sentence)] if offline else _rows(view, note)
+    return "\n".join([title_of(view), *laid_out(rows)])
+
+
+def _rows(view: PodGroupView, note: str) -> list[Row]:
+    rows = _under(view.word, [text for text in (view.headline, view.detail) if text] or [""])
+    rows += [("Note", text) for text in (*view.notes, note) if text]
+    rows += _under("Progress", _progress(view))
     if view.failure is not None:
-        lines += failure_lines(view.failure)
-    lines += [
-        row("Result" if place == 0 else "", f"{item.name}   {item.text}")
-        for place, item in enumerate(view.results)
-    ]
-    lines += _offers(view.actions)
-    lines += [row(label, code) for label, code in ways_on(view)]
-    return "\n".join(lines)
+        rows += _failure(view.failure)
+    rows += _under("Result", [f"{item.name}   {item.text}" for item in view.results])
+    rows += _under("Sooner", _offers(view.actions))
+    return rows + ways_on(view)
 
 
-def _worded(word: str, *sentences: str) -> list[str]:
-    told = [text for text in sentences if text] or [""]
-    return [row(word if place == 0 else "", text) for place, text in enumerate(told)]
+def _under(label: str, texts: Iterable[str]) -> list[Row]:
+    return [(label if place == 0 else "", text) for place, text in enumerate(texts)]
 
 
 def _progress(view: PodGroupView) -> list[str]:
     told = [pod for pod in view.pods if pod.progress is not None][:_PROGRESS_SHOWN]
     lines = []
-    for place, pod in enumerate(told):
+    for pod in told:
         progress = pod.progress
         assert progress is not None  # noqa: S101 - chosen so above
         of = f" of {progress.total:,}" if progress.total else ""
         metrics = "".join(
             f", {name} {value:.4g}" for name, value in sorted(progress.metrics.items())
         )
-        text = f"worker {pod.rank}: step {progress.step:,}{of}{metrics}"
-        lines.append(row("Progress" if place == 0 else "", text))
+        lines.append(f"worker {pod.rank}: step {progress.step:,}{of}{metrics}")
     return lines
 
 
 def failure_lines(failure: FailureView) -> list[str]:
     """Return the first failure with the failing line of the cell between its neighbours."""
-    lines = [row("Failed", f"worker {failure.rank}: {failure.message.splitlines()[-1]}")]
+    return laid_out(_failure(failure))
+
+
+def _failure(failure: FailureView) -> list[Row]:
+    rows = [("Failed", f"worker {failure.rank}: {failure.message.splitlines()[-1]}")]
     if failure.source is None or failure.cell_line is None:
-        return lines
+        return rows
     source = failure.source.splitlines()
     first = max(1, failure.cell_line - _CONTEXT_LINES)
     last = min(len(source), failure.cell_line + 1)
-    lines.append(row("Line", f"{failure.cell_line} of the cell"))
+    rows.append(("Line", f"{failure.cell_line} of the cell"))
     for number in range(first, last + 1):
         mark = ">" if number == failure.cell_line else " "
-        lines.append(row("", f"{mark} {number:>3}  {source[number - 1]}"))
-    return lines
+        rows.append(("", f"{mark} {number:>3}  {source[number - 1]}"))
+    return rows
 
 
 def _offers(actions: Iterable[ActionView]) -> list[str]:
     offers = [action for action in actions if action.code and action.submit is not None]
     width = max((len(action.code or "") for action in offers), default=0)
-    return [
-        row(
-            "Sooner" if place == 0 else "",
-            f"{action.code or '':<{width}}   {action.eta_text or ''}",
-        )
-        for place, action in enumerate(offers)
-    ]
+    return [f"{action.code or '':<{width}}   {action.eta_text or ''}" for action in offers]
 
 
-def ways_on(view: PodGroupView) -> list[tuple[str, str]]:
+def ways_on(view: PodGroupView) -> list[Row]:
     """Return what the person can type next."""
     is_lease = view.kind == "lease"
     if view.state in TERMINAL_STATES:
@@ -135,10 +133,10 @@ def explain_text(view: ExplainView) -> str:
             wait = f" ({item.action.eta_text})" if item.action.eta_text else ""
             action = f"  → {item.action.code or item.action.label}{wait}"
         lines.append(f"{number}  {item.title}. {item.text}{action}")
-    lines += [
-        row("Helps", f"{offer.code or offer.label}   {offer.eta_text or ''}")
+    lines += laid_out(
+        ("Helps", f"{offer.code or offer.label}   {offer.eta_text or ''}")
         for offer in view.would_help
-    ]
+    )
     return "\n".join(lines)
 
 

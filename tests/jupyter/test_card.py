@@ -53,8 +53,8 @@ def test_the_text_has_the_words_of_the_card_in_their_order():
 def test_a_service_that_is_away_is_told_with_the_last_that_was_known():
     told = text.card_text(VIEW, offline="The queue does not answer.").splitlines()
 
-    assert told[1] == "Offline   The queue does not answer."
-    assert told[2].startswith("Last known")
+    assert told[1] == "Offline     The queue does not answer."
+    assert told[2].startswith("Last known  ")
     assert "Position 3 of 7" in told[2]
 
 
@@ -94,12 +94,28 @@ def test_progress_and_results_have_their_lines():
     )
     done = replace(
         VIEW, kind="gang", name="s", state="Succeeded", word="Result ready", actions=(),
+        headline="All 4 workers finished at 10:47.", detail="",
         results=(ResultItem(name="loss", text="float 0.2143", size=8),),
     )  # fmt: skip
 
     assert "Progress  worker 0: step 1,240 of 3,200, loss 0.2981" in text.card_text(running)
-    assert "Result    loss   float 0.2143" in text.card_text(done)
-    assert 'Value     gang("s").result()' in text.card_text(done)
+    assert text.card_text(done).splitlines()[1:] == [
+        "Result ready  All 4 workers finished at 10:47.",
+        "Result        loss   float 0.2143",
+        'Value         gang("s").result()',
+    ]
+
+
+@pytest.mark.parametrize(
+    "word", ["Waiting", "Cancelled", "Cannot start", "Taken back in 1 h 5 min"]
+)
+def test_no_word_reaches_into_the_column_of_the_texts(word):
+    told = text.card_text(replace(VIEW, word=word)).splitlines()
+
+    start = told[1].index(VIEW.headline)
+    assert told[1][:start].rstrip() == word
+    assert told[1][:start].endswith("  ")
+    assert told[2].index(VIEW.detail) == told[-1].index("%gpu why") == start
 
 
 def test_the_card_is_what_travels_to_the_page():
