@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,7 +38,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         command = commands.add_parser(name, help=text)
         command.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(argv)
-    return _status(options) if options.command == "status" else _doctor(options)
+    try:
+        code = _status(options) if options.command == "status" else _doctor(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    return code
+
+
+def _forget_stdout() -> None:
+    """Keep the interpreter from complaining at exit about a reader (`| head`) that went away."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(text: str) -> None:

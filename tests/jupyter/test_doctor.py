@@ -1,6 +1,8 @@
 """`jupyter kai`: every link has a verdict, and what is not well has an advice."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -47,6 +49,19 @@ def test_a_link_that_breaks_is_reported_and_the_others_still_checked(monkeypatch
     told = capsys.readouterr().out
     assert "could not be checked: OSError: disk on fire" in told
     assert "service" in told
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_goes_away_is_no_error(options):
+    """`jupyter kai doctor | head -0`"""
+    command = [sys.executable, "-m", "kai_jupyter.doctor", "doctor", *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process.stdout.close()
+    process.stdout = None
+    _, told = process.communicate(timeout=60)
+
+    assert (process.returncode, told) == (0, "")
 
 
 def test_status_without_a_service_is_a_sentence(capsys):
