@@ -193,6 +193,10 @@ class SchedulerPort(Protocol):
         """Return what was granted and nobody runs yet."""
         ...
 
+    async def prove(self, caller: Caller, ask: runner.ProofRequest) -> runner.ProofAnswer:
+        """Enter into books that were lost what a runner can prove; return what it can not."""
+        ...
+
     async def orders(self, caller: Caller, *, runner_name: str, wait_s: float) -> runner.Orders:
         """Return what the runner must do; waits up to `wait_s` for it."""
         ...

@@ -166,6 +166,9 @@ ExtendBody = Annotated[pod_group.Extend, Depends(json_body(pod_group.Extend))]
 CancelBody = Annotated[pod_group.Cancel, Depends(json_body(pod_group.Cancel))]
 MoveBody = Annotated[pod_group.Move, Depends(json_body(pod_group.Move))]
 ClaimBody = Annotated[runner.ClaimRequest, Depends(json_body(runner.ClaimRequest))]
+ProofBody = Annotated[
+    runner.ProofRequest, Depends(json_body(runner.ProofRequest, limit=LOG_CHUNK_LIMIT_BYTES))
+]
 BeatBody = Annotated[runner.Beat, Depends(json_body(runner.Beat))]
 ReportBody = Annotated[
     runner.Report, Depends(json_body(runner.Report, limit=LOG_CHUNK_LIMIT_BYTES))
@@ -181,6 +184,7 @@ BODIES: tuple[type, ...] = tuple(
         CancelBody,
         MoveBody,
         ClaimBody,
+        ProofBody,
         BeatBody,
         ReportBody,
         LogChunkBody,

@@ -17,6 +17,7 @@ GIVEN: tuple[type, ...] = (
     runner.LogPage,
     runner.LogLine,
     runner.ClaimAnswer,
+    runner.ProofAnswer,
     runner.Orders,
     explain.ExplainView,
     explain.ForecastView,

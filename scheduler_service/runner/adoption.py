@@ -14,19 +14,25 @@ LOG = logging.getLogger("kai.runner")
 UNREADABLE_GRACE_S = 15.0
 
 
-async def take_stock(pods_dir: Path) -> dict[tuple[str, str], list[Member]]:
-    """Return by group the pods that have begun; the other folders go, and their pods may be started afresh.
+async def take_stock(
+    pods_dir: Path,
+) -> tuple[dict[tuple[str, str], list[Member]], tuple[str, ...]]:
+    """Return by group the pods that have begun, and what was ended because its order can not be read.
 
-    What has not begun never will: its supervisor ends with the runner that it waited for.
+    What has not begun never will: its supervisor ends with the runner that it waited for. Its folder goes, and it may
+    be started afresh.
     """
+    unreadable = []
     begun: dict[tuple[str, str], list[Member]] = defaultdict(list)
     for folder in _folders(pods_dir):
         order = folder.order()
         if order is not None and (order.process is not None or folder.begun()):
             begun[order.namespace, order.group].append(Member(order, folder))
         else:
+            if folder.begun():
+                unreadable.append(folder.path.name)
             await _clear(folder)
-    return dict(begun)
+    return dict(begun), tuple(unreadable)
 
 
 async def _clear(folder: PodFolder) -> None:
@@ -37,6 +43,7 @@ async def _clear(folder: PodFolder) -> None:
     await supervision.until_unsupervised(folder)
     if folder.begun():
         supervision.end_remains(folder, folder.path.name)
+        folder.keep()
     folder.remove()
 
 

@@ -19,6 +19,8 @@ PATIENCE = httpx.Timeout(30.0, read=LONG_POLL_S + 20)
 CHUNK_BYTES = 1024 * 1024
 _SIGNATURE = "X-Kai-Signature"
 _UNAUTHORISED = 401
+_STRANGER = frozenset({_UNAUTHORISED, 404})
+"""A pod's own routes answer so for a pod that the service does not know."""
 _CLIENT_ERROR = 400
 _SERVER_ERROR = 500
 _TOO_MANY = 429
@@ -45,6 +47,11 @@ class Connection:
         self._url = options.url.rstrip("/")
         self._token_file = options.token_file
         self._client = httpx.AsyncClient(timeout=PATIENCE, trust_env=False)
+        self._disowned: set[str] = set()
+        self.lost: set[str] = set()
+        """Incarnations that no book of the service tells of; their folders are kept."""
+        self.proofs_of: Callable[[str], tuple[runner.Proof, ...]] = lambda _incarnation: ()
+        """The proofs of a pod and of the others of its group that this runner has."""
 
     async def close(self) -> None:
         """Close the connections."""
@@ -54,6 +61,34 @@ class Connection:
         """Return what this runner is to start."""
         answer = await self._own("POST", "/runner/claim", json=codec.encode(ask))
         return codec.decode(runner.ClaimAnswer, answer.json())
+
+    async def vouch(self, incarnation: str) -> bool:
+        """Show a service that does not know a pod what it wrote of it; whether it knows the pod now."""
+        proofs = self.proofs_of(incarnation)
+        if not proofs or incarnation in self._disowned:
+            return False
+        return incarnation not in await self.prove(proofs)
+
+    async def prove(self, proofs: tuple[runner.Proof, ...]) -> frozenset[str]:
+        """Show what the service wrote of these pods; return those that it still does not know."""
+        ask = runner.ProofRequest(runner=self._options.name, pods=proofs)
+        try:
+            response = await self._own("POST", "/runner/prove", json=codec.encode(ask))
+        except ServiceRefused:  # an older service, to which nothing can be proven
+            return frozenset(proof.incarnation for proof in proofs)
+        answer = codec.decode(runner.ProofAnswer, response.json())
+        self._disowned.update(answer.unknown)
+        self.lost.update(answer.lost)
+        return frozenset(answer.unknown)
+
+    async def _known(self, incarnation: str, send: Callable[[], Awaitable[None]]) -> None:
+        """Send what is of one pod; where the service lost its books, prove the pod and send it once more."""
+        try:
+            await send()
+        except ServiceRefused as refusal:
+            if refusal.status not in _STRANGER or not await self.vouch(incarnation):
+                raise
+            await send()
 
     async def orders(self, name: str) -> runner.Orders:
         """Wait for orders, up to `LONG_POLL_S`."""
@@ -67,10 +102,17 @@ class Connection:
 
     async def report(self, report: runner.Report) -> None:
         """Say that a pod started or ended."""
-        await self._own("POST", "/runner/report", json=codec.encode(report))
+
+        async def send() -> None:
+            await self._own("POST", "/runner/report", json=codec.encode(report))
+
+        await self._known(report.incarnation, send)
 
     async def payload(self, incarnation: str, token: str, target: Path) -> None:
         """Write the payload of a pod to `target`."""
+        await self._known(incarnation, lambda: self._fetch(incarnation, token, target))
+
+    async def _fetch(self, incarnation: str, token: str, target: Path) -> None:
         path = f"/runner/pods/{incarnation}/payload"
         try:
             async with self._client.stream("GET", self._at(path), headers=_bearer(token)) as answer:
@@ -87,12 +129,20 @@ class Connection:
         """Send the result of a pod up."""
         path = f"/runner/pods/{incarnation}/result"
         headers = _bearer(token) | {_SIGNATURE: signature}
-        await self._send("PUT", path, headers=headers, content=_chunks(file))
+
+        async def send() -> None:
+            await self._send("PUT", path, headers=headers, content=_chunks(file))
+
+        await self._known(incarnation, send)
 
     async def logs(self, incarnation: str, token: str, chunk: runner.LogChunk) -> None:
         """Send log lines of a pod up."""
         path = f"/runner/pods/{incarnation}/logs"
-        await self._send("POST", path, headers=_bearer(token), json=codec.encode(chunk))
+
+        async def send() -> None:
+            await self._send("POST", path, headers=_bearer(token), json=codec.encode(chunk))
+
+        await self._known(incarnation, send)
 
     async def _own(
         self, method: str, path: str, *, json: object = None, params: dict[str, str] | None = None

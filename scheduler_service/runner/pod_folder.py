@@ -72,6 +72,12 @@ class PodFolder:
         """Remove the folder and all in it."""
         shutil.rmtree(self.path, ignore_errors=True)
 
+    def keep(self) -> None:
+        """Move the folder to where its owner finds what nobody else tells of."""
+        kept = self.path.parent.with_name(files.KEPT)
+        kept.mkdir(mode=0o700, exist_ok=True)
+        self.path.rename(kept / self.path.name)
+
     def order(self) -> StartOrder | None:
         """Return the order, None where it is not whole."""
         data = files.read_json(self.path / files.ORDER)

@@ -94,6 +94,8 @@ class PodWatch:
         report = self._report_of(ended, note)
         self._group.tell_end()
         await until_answered(lambda: self._connection.report(report))
+        if self.order.incarnation in self._connection.lost:
+            self.folder.keep()
         self.folder.remove()
 
     async def _tell_start(self) -> None:

@@ -26,7 +26,14 @@ from scheduler_service.runner.options import RunnerOptions
 from scheduler_service.runner.pod_watch import PodWatch
 from scheduler_service.runner.preparation import Preparation
 from scheduler_service.runner.supervision import Refusal
-from scheduler_service.wire.runner import Beat, ClaimRequest, Report, StartOrder, StopOrder
+from scheduler_service.wire.runner import (
+    Beat,
+    ClaimRequest,
+    Proof,
+    Report,
+    StartOrder,
+    StopOrder,
+)
 
 LOG = logging.getLogger("kai.runner")
 BEAT_S = 5.0
@@ -48,7 +55,10 @@ class Runner:
         self._children: list[subprocess.Popen[bytes]] = []
         self._groups: dict[GroupKey, Group] = {}
         self._watches: dict[str, PodWatch | ExternalWatch] = {}
-        self._starting: set[str] = set()
+        self._starting: dict[str, StartOrder] = {}
+        self._unreadable: tuple[str, ...] = ()
+        """What had begun and was ended because its order can not be read; the service is told."""
+        self._connection.proofs_of = self._proofs_of
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -96,19 +106,21 @@ class Runner:
 
     async def _claim(self) -> None:
         held = tuple(held for watch in self._watches.values() if (held := watch.held()) is not None)
-        mine = self._starting.union(self._watches)
+        mine = {*self._starting, *self._watches}
         ask = ClaimRequest(runner=self._options.name, host=self._options.host, held=held)
         answer = await self._connection.claim(ask)
         for incarnation in answer.unknown:
-            self._end_unknown(incarnation)
+            if not await self._connection.vouch(incarnation):
+                self._end_unknown(incarnation)
+        await self._tell_unreadable()
         # An answer may be older than an end that was told meanwhile: what was ours when we asked is not begun again.
-        known = mine.union(self._starting, self._watches)
+        known = {*mine, *self._starting, *self._watches}
         groups: dict[GroupKey, list[StartOrder]] = defaultdict(list)
         for order in answer.starts:
             if order.incarnation not in known:
-                groups[order.namespace, order.group].append(order)
+                groups[_key_of(order)].append(order)
         for key, orders in groups.items():
-            self._starting.update(order.incarnation for order in orders)
+            self._starting.update((order.incarnation, order) for order in orders)
             self._keep(self._start(key, orders))
         if answer.starts and not groups:
             await asyncio.sleep(NO_NEWS_PAUSE_S)  # all of them are being started
@@ -124,7 +136,8 @@ class Runner:
             if own:
                 await self._start_own(key, own)
         finally:
-            self._starting.difference_update(order.incarnation for order in orders)
+            for order in orders:
+                self._starting.pop(order.incarnation, None)
 
     async def _start_own(self, key: GroupKey, orders: Sequence[StartOrder]) -> None:
         group = self._groups.setdefault(key, Group(self._preparation, self._cores, self._children))
@@ -163,8 +176,8 @@ class Runner:
         LOG.info("pod %s of %s/%s ended", order.incarnation, order.namespace, order.group)
         self._cores.release(order.incarnation)
         del self._watches[order.incarnation]
-        key = (order.namespace, order.group)
-        if not any((w.order.namespace, w.order.group) == key for w in self._watches.values()):
+        key = _key_of(order)
+        if not any(_key_of(w.order) == key for w in self._watches.values()):
             self._groups.pop(key, None)
 
     def _stop(self, orders: Iterable[StopOrder]) -> bool:
@@ -197,9 +210,33 @@ class Runner:
             LOG.info("pod %s is not in the service's books; ending it", incarnation)
             watch.stop(grace_s=UNKNOWN_GRACE_S, reason="The service does not know this pod.")
 
+    def _proofs_of(self, incarnation: str) -> tuple[Proof, ...]:
+        """Return what the service wrote of a pod and of the others of its group."""
+        orders = self._starting | {name: watch.order for name, watch in self._watches.items()}
+        if incarnation not in orders:
+            return ()
+        key = _key_of(orders[incarnation])
+        return tuple(self._proof(order) for order in orders.values() if _key_of(order) == key)
+
+    def _proof(self, order: StartOrder) -> Proof:
+        watch = self._watches.get(order.incarnation)
+        held = None if watch is None else watch.held()
+        return Proof(
+            incarnation=order.incarnation,
+            pod=f"{order.namespace}/{order.pod}",
+            seal=order.seal,
+            pid=None if held is None else held.pid,
+            start_ticks=None if held is None else held.start_ticks,
+        )
+
+    async def _tell_unreadable(self) -> None:
+        if self._unreadable:
+            await self._connection.prove(tuple(Proof(incarnation=i) for i in self._unreadable))
+            self._unreadable = ()
+
     async def _adopt(self) -> None:
         """Go on with the pods of the runner before this one."""
-        begun = await adoption.take_stock(self._options.pods_dir)
+        begun, self._unreadable = await adoption.take_stock(self._options.pods_dir)
         await asyncio.gather(*(self._adopt_group(key, members) for key, members in begun.items()))
 
     async def _adopt_group(self, key: GroupKey, members: Sequence[Member]) -> None:
@@ -240,3 +277,7 @@ class Runner:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             LOG.error("a task of the runner failed", exc_info=task.exception())
+
+
+def _key_of(order: StartOrder) -> GroupKey:
+    return order.namespace, order.group

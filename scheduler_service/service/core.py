@@ -18,6 +18,7 @@ from typing import TypeVar
 from scheduler_service import history
 from scheduler_service.backends.local.cluster import LocalCluster, ReadMachine
 from scheduler_service.backends.local.desk import RunnerDesk
+from scheduler_service.backends.local.recovery import Recovery
 from scheduler_service.backends.local.tokens import PodTokens
 from scheduler_service.errors import BackendError
 from scheduler_service.ledger.store import Ledger
@@ -33,7 +34,8 @@ from scheduler_service.service.usage import ReadDevices, Usage, no_devices
 from scheduler_service.service.usage_file import UsageFile
 from scheduler_service.settings.table import Settings
 from scheduler_service.store.audit import Audit
-from scheduler_service.store.database import open_database
+from scheduler_service.store.books import Books
+from scheduler_service.store.database import Opened, open_database
 from scheduler_service.store.files import FileStore
 from scheduler_service.store.groups import Groups
 from scheduler_service.store.logs import LogStore
@@ -41,6 +43,7 @@ from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.pod_group import ActionView, PodGroupView, TimelineEntry
 from scheduler_service.wire.signing import load_or_create_key
 from scheduler_service.words.group import Standing, state_of
+from scheduler_service.words.recovery import lost_note
 
 MOST_MOVES = 20
 IDLE_KINDS = frozenset({"lease", "kernel", "server"})
@@ -85,6 +88,7 @@ class Core:
         database = state / "kai.db"
         opened = open_database(database)
         self._connection = opened.connection
+        self.books = self._books(opened, database)
         self.records = Groups(opened.connection, database)
         self.audit = Audit(opened.connection, database)
         self.history = history.History(opened.connection, database)
@@ -98,7 +102,7 @@ class Core:
         self.usage = Usage()
         self.usage_file = UsageFile(state / "usage.json")
         self.read_devices = parts.read_devices
-        self.notes = [note for note in (opened.note, self.log_store.note) if note]
+        self.notes = [self.log_store.note] if self.log_store.note else []
         if self.records.unreadable:
             self.notes.append(
                 f"{self.records.unreadable} kept requests could not be read and are left out."
@@ -108,12 +112,22 @@ class Core:
         self.is_stopping = False
         self._build(parts, state)
 
+    def _books(self, opened: Opened, database: Path) -> Books:
+        """Return the books; new ones where the service's key is older than they are were lost, or damaged."""
+        is_lost = opened.is_new and (database.parent / "service.key").exists()
+        note = lost_note(opened.note, database) if is_lost else opened.note or ""
+        return Books(opened.connection, database, now=self.clock(), lost=is_lost, note=note)
+
     def _build(self, parts: Parts, state: Path) -> None:
         self.cluster = LocalCluster(self.records, parts.read_machine)
+        tokens = PodTokens(load_or_create_key(state / "service.key"))
+        self.recovery = Recovery(
+            self.records, self.cluster, tokens, books=self.books, clock=self.clock
+        )
         self.desk = RunnerDesk(
             self.records,
             self.cluster,
-            PodTokens(load_or_create_key(state / "service.key")),
+            tokens,
             clock=self.clock,
             lost_after_s=self.settings.runner_lost_s,
             move_wait_s=self.settings.move_wait_s,
@@ -124,7 +138,7 @@ class Core:
         )
         self.loop = Loop(
             self.cluster,
-            planner=parts.planner,
+            planner=lambda *asked: self.recovery.held(parts.planner(*asked)),
             policy=self.queue_source.config.policy,
             clock=self.clock,
             stopwatch_us=stopwatch_us,

@@ -20,6 +20,8 @@ from scheduler_service.wire.runner import (
     ClaimRequest,
     LogChunk,
     Orders,
+    ProofAnswer,
+    ProofRequest,
     Report,
 )
 
@@ -34,6 +36,12 @@ class RunnerSide(Core):
         access.require_request(caller)
         with as_refusal():
             return self.desk.claim(caller.user, ask)
+
+    async def prove(self, caller: Caller, ask: ProofRequest) -> ProofAnswer:
+        """Enter what the caller's runner holds into books that were lost; return what can not be."""
+        access.require_request(caller)
+        with as_refusal():
+            return self.recovery.prove(caller.user, ask)
 
     async def orders(self, caller: Caller, *, runner_name: str, wait_s: float) -> Orders:
         """Return what the runner must do now, waiting up to `wait_s`."""

@@ -18,6 +18,7 @@ from scheduler_service.service.look_ahead import look_ahead
 from scheduler_service.store import life
 from scheduler_service.store.records import Ending, GroupRecord
 from scheduler_service.words.group import state_of
+from scheduler_service.words.recovery import TOLD_FOR_MS
 
 log = logging.getLogger(__name__)
 
@@ -153,6 +154,7 @@ class Running(Core):
         with self.told_in_health("record of usage"):
             self.usage_file.write(self.loop.ledger.usage_book)
         now = self.clock()
+        self.books.forget_before(now - TOLD_FOR_MS)
         over = sorted((r for r in self.records if r.is_over), key=lambda r: r.ended_at or 0)
         oldest = now - self.settings.retention_days * 86_400_000
         surplus = max(0, len(over) - self.settings.retention_groups)

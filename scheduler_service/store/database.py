@@ -24,6 +24,11 @@ MIGRATIONS: tuple[str, ...] = (
                         object TEXT NOT NULL, facts TEXT NOT NULL);
     CREATE TABLE cycles (number INTEGER PRIMARY KEY, body BLOB NOT NULL);
     """,
+    """
+    CREATE TABLE books (began_at INTEGER NOT NULL, lost INTEGER NOT NULL, note TEXT NOT NULL);
+    CREATE TABLE ended_unknown (incarnation TEXT PRIMARY KEY, at INTEGER NOT NULL, pod TEXT NOT NULL,
+                                why TEXT NOT NULL);
+    """,
 )
 """Step i brings version i to i + 1. Steps are only ever added."""
 
@@ -34,13 +39,16 @@ class Opened:
 
     connection: sqlite3.Connection
     note: str | None
+    is_new: bool = False
+    """Whether there was no file, or a damaged one."""
 
 
 def open_database(path: Path, migrations: tuple[str, ...] = MIGRATIONS) -> Opened:
     """Return the database in `path`, made if absent. A damaged file is moved aside and a new one begun."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    is_new = not path.exists() or path.stat().st_size == 0
     try:
-        return Opened(_connect(path, migrations), None)
+        return Opened(_connect(path, migrations), None, is_new=is_new)
     except sqlite3.DatabaseError as error:
         if _is_full(error):
             raise disk_full(path, error) from error
@@ -52,7 +60,7 @@ def open_database(path: Path, migrations: tuple[str, ...] = MIGRATIONS) -> Opene
             ) from error
     aside = _move_aside(path)
     note = f"The state file was damaged; it was moved to {aside} and a new one begun."
-    return Opened(_connect(path, migrations), note)
+    return Opened(_connect(path, migrations), note, is_new=True)
 
 
 def _connect(path: Path, migrations: tuple[str, ...]) -> sqlite3.Connection:

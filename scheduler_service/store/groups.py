@@ -35,16 +35,20 @@ class Groups:
         self._news: deque[tuple[GroupRecord | None, GroupRecord | None]] = deque()
         self._is_telling = False
         self.unreadable = 0
+        self.unreadable_live: set[str] = set()
+        """Keys of groups that were not over and could not be read."""
         self._load()
         self._order = max((record.order for record in self._records.values()), default=0)
 
     def _load(self) -> None:
-        rows = self._connection.execute("SELECT key, body FROM groups").fetchall()
-        for _, body in rows:
+        rows = self._connection.execute("SELECT key, over, body FROM groups").fetchall()
+        for key, over, body in rows:
             try:
                 record = _decode(body)
             except msgspec.ValidationError:
                 self.unreadable += 1
+                if not over:
+                    self.unreadable_live.add(key)
                 continue
             self._records[record.key] = record
             self._index(None, record)

@@ -52,14 +52,51 @@ class StartOrder:
     work: Work | None = None
     signature: str | None = None
     process: Process | None = None
+    seal: str = ""
+    """What the service's books say of this pod, signed by the service: only it can read it (`Proof`).
+
+    Empty in the order of an older service.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimAnswer:
-    """The orders, whole groups at a time; `unknown` are held incarnations that the books do not know: end them."""
+    """The orders, whole groups at a time; `unknown` are held incarnations that the books do not know.
+
+    The runner proves these (`ProofRequest`), and ends what stays unknown.
+    """
 
     starts: tuple[StartOrder, ...] = ()
     unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """A pod that the service did not know, with the seal of its order. Without `pid` no process of it runs yet."""
+
+    incarnation: str
+    pod: str = ""
+    """namespace/pod, to tell of it; "" where its order is lost."""
+    seal: str = ""
+    pid: int | None = None
+    start_ticks: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofRequest:
+    """`POST /runner/prove`: your books do not know these, and here is what you wrote of them. One group at a time."""
+
+    runner: str
+    pods: tuple[Proof, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofAnswer:
+    """What is not named is in the books (again). `unknown`: end them; `lost`: those of them that no book tells of."""
+
+    unknown: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    """Nobody can look them up any more, so the runner keeps their folders."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,6 +71,10 @@ class FakeDesk:
             starts += [self._order(book, pod) for pod in book.view.pods]
         return runner.ClaimAnswer(starts=tuple(starts))
 
+    async def prove(self, _caller: Caller, ask: runner.ProofRequest) -> runner.ProofAnswer:
+        names = (pod.incarnation for pod in ask.pods)
+        return runner.ProofAnswer(unknown=tuple(n for n in names if self._key_of(n) is None))
+
     def _order(self, book: Book, pod: pod_group.PodView) -> runner.StartOrder:
         return runner.StartOrder(
             incarnation=pod.incarnation or "",

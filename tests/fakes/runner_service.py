@@ -38,6 +38,7 @@ class FakeRunnerService:
         self.results: dict[str, tuple[bytes, str]] = {}
         self.beats: dict[str, runner.PodBeat] = {}
         self.claims: list[runner.ClaimRequest] = []
+        self.proofs: list[runner.ProofRequest] = []
         self.sends_away = False
         self._changed = threading.Condition()
         self._server: ThreadingHTTPServer | None = None
@@ -113,6 +114,21 @@ class FakeRunnerService:
             self._changed.notify_all()
         unknown = tuple(sorted(n for n in held if n not in self.orders or n in self.ended))
         return runner.ClaimAnswer(starts=tuple(given), unknown=unknown)
+
+    def prove(self, ask: runner.ProofRequest) -> runner.ProofAnswer | None:
+        with self._changed:
+            self.proofs.append(ask)
+            answer = self.prove_answer(ask)
+            self._changed.notify_all()
+        return answer
+
+    def prove_answer(self, ask: runner.ProofRequest) -> runner.ProofAnswer | None:
+        """Know what was ordered and has not ended; tests may know better. None: an older service."""
+        names = [pod.incarnation for pod in ask.pods]
+        unknown = tuple(n for n in names if n not in self.orders or n in self.ended)
+        return runner.ProofAnswer(
+            unknown=unknown, lost=tuple(n for n in unknown if n not in self.orders)
+        )
 
     def next_orders(self) -> runner.Orders:
         def now() -> runner.Orders:
@@ -195,6 +211,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path == "/api/v1/runner/claim":
             answer = self.service.claim(codec.decode(runner.ClaimRequest, body))
             self._json(codec.encode(answer))
+        elif self.path == "/api/v1/runner/prove":
+            answer = self.service.prove(codec.decode(runner.ProofRequest, body))
+            self._json(
+                codec.encode(answer) if answer else {"detail": "No."}, 200 if answer else 404
+            )
         elif self.path == "/api/v1/runner/beat":
             self._json(self.service.beat(codec.decode(runner.Beat, body)))
         elif self.service.report(codec.decode(runner.Report, body)):

@@ -12,6 +12,7 @@ import pytest
 from scheduler_service.runner import files
 from scheduler_service.wire.locate import start_ticks
 from scheduler_service.wire.pod_group import DeviceShare, Process, Work
+from scheduler_service.wire.runner import ProofAnswer, ProofRequest
 from tests.process.conftest import RunnerWorld, wait_until
 
 pytestmark = pytest.mark.process
@@ -259,6 +260,56 @@ def test_pods_that_the_books_do_not_know_are_ended(world: RunnerWorld) -> None:
     world.service.orders.clear()
     world.start_runner()
     wait_until("its processes to go", lambda: not world.remains())
+    wait_until("its folder to go", lambda: not world.folder("a").exists())
+    assert (world.state / "kept" / "a" / "order.json").exists()
+
+
+def test_a_service_that_lost_its_books_is_shown_the_seals_of_the_whole_group(
+    world: RunnerWorld,
+) -> None:
+    """Before an end is told, too: it would be refused."""
+    orders = [
+        replace(order, seal=f"seal-{order.rank}")
+        for order in world.gang("g", 2, "sh", "-c", "echo up; sleep 1000")
+    ]
+    world.start_runner()
+    world.service.grant(*orders)
+    for order in orders:
+        world.service.wait_line(order.incarnation, "up")
+    world.kill_runner()
+    world.service.orders.clear()
+
+    def know_again(ask: ProofRequest) -> ProofAnswer:
+        world.service.orders |= {order.incarnation: order for order in orders}
+        return ProofAnswer()
+
+    world.service.prove_answer = know_again  # type: ignore[method-assign]
+    world.start_runner()
+    (ask, *_) = world.service.wait_for("proofs", lambda: list(world.service.proofs))
+    assert {(proof.pod, proof.seal) for proof in ask.pods} == {
+        ("ada/g-0-0", "seal-0"),
+        ("ada/g-1-0", "seal-1"),
+    }
+    world.service.wait_for("beats", lambda: len(world.service.beats) == len(orders))
+    assert len(world.remains()) >= len(orders)
+    for order in orders:
+        world.service.stop(order.incarnation, grace_s=1)
+        world.service.wait_ended(order.incarnation)
+    assert not (world.state / "kept").exists()
+
+
+def test_to_an_older_service_nothing_is_proven(world: RunnerWorld) -> None:
+    def refuse(_ask: ProofRequest) -> ProofAnswer | None:
+        return None
+
+    world.service.prove_answer = refuse  # type: ignore[method-assign,assignment]
+    world.start_runner()
+    world.service.grant(world.order("a", "sh", "-c", "echo up; sleep 1000"))
+    world.service.wait_line("a", "up")
+    world.kill_runner()
+    world.service.orders.clear()
+    world.start_runner()
+    wait_until("the end of the pod", lambda: world.remains() == [])
     wait_until("its folder to go", lambda: not world.folder("a").exists())
 
 

@@ -9,7 +9,7 @@ from starlette.responses import FileResponse, Response
 
 from scheduler_service.api import bodies, shapes, streams
 from scheduler_service.api.answers import answer
-from scheduler_service.api.bodies import BeatBody, ClaimBody, LogChunkBody, ReportBody
+from scheduler_service.api.bodies import BeatBody, ClaimBody, LogChunkBody, ProofBody, ReportBody
 from scheduler_service.api.guards import OwnIncarnation, Port, Requester, RunnerOwner
 from scheduler_service.wire import pod_group, runner
 
@@ -40,6 +40,16 @@ async def store_payload(request: Request, caller: Requester, port: Port) -> Resp
 async def claim(caller: RunnerOwner, ask: ClaimBody, port: Port) -> Response:
     """Give a runner what was granted and nobody runs yet."""
     return answer(await port.claim(caller, ask))
+
+
+@router.post(
+    "/runner/prove",
+    responses=shapes.gives(runner.ProofAnswer),
+    openapi_extra=shapes.reads(runner.ProofRequest),
+)
+async def prove(caller: RunnerOwner, ask: ProofBody, port: Port) -> Response:
+    """Enter what a runner holds into books that were lost."""
+    return answer(await port.prove(caller, ask))
 
 
 @router.get("/runner/orders", responses=shapes.gives(runner.Orders))

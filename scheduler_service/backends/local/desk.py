@@ -1,8 +1,8 @@
 """The runners' counter: hands out what was granted, passes on who must leave, books what runners report.
 
 Rules: 1. A runner gets only pods of its own user. 2. What a runner holds and the books know is adopted, what
-they do not know it must end. 3. A pod whose runner is silent keeps its place until its process is known to be
-gone (or could not have outlived its supervisor).
+they do not know it must prove (`recovery`) or end. 3. A pod whose runner is silent keeps its place until its process
+is known to be gone (or could not have outlived its supervisor).
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class RunnerDesk:
 
     def _order(self, record: GroupRecord, pod: PodRecord) -> StartOrder:
         token = self._tokens.token_of(pod.incarnation or "")
-        return spec.start_order(record, pod, devices=self._cluster.devices, token=token)
+        seal = self._tokens.seal(record, pod)
+        return spec.start_order(record, pod, devices=self._cluster.devices, token=token, seal=seal)
 
     def _adopt(self, user: str, runner: str, held: HeldPod, now: int) -> bool:
         found = self._groups.find_incarnation(held.incarnation)

@@ -109,7 +109,12 @@ def _device_share(share: GpuShare, device: GpuDevice | None) -> DeviceShare:
 
 
 def start_order(
-    record: GroupRecord, member: PodRecord, *, devices: Mapping[str, GpuDevice], token: str
+    record: GroupRecord,
+    member: PodRecord,
+    *,
+    devices: Mapping[str, GpuDevice],
+    token: str,
+    seal: str,
 ) -> StartOrder:
     """Return the order that makes a runner start this pod (or watch its process)."""
     shares = device_shares(member.devices, devices)
@@ -133,6 +138,7 @@ def start_order(
         work=record.ask.work,
         signature=record.ask.signature,
         process=record.process,
+        seal=seal,
     )
 
 

@@ -55,7 +55,7 @@ def test_adopts_what_the_runner_holds_and_disowns_what_it_does_not_know(tmp_path
 def test_an_order_whose_answer_was_lost_is_given_again(tmp_path: Path) -> None:
     async def story() -> None:
         stage = await Stage(tmp_path).begin()
-        await stage.ask(gpu=1, name="train")
+        await stage.ask(gpu="1", name="train")
         first = await stage.claim()
         await stage.restart()
         again = await stage.claim()
