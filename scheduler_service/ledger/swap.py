@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 Pairs = tuple[list[int], list[int]]
 """The pods that leave, and those that get their places, in the same order."""
+RUNNING, RELEASING = states.RUNNING, states.RELEASING
 
 
 class Swapped:
@@ -55,12 +56,11 @@ class Released:
         before, pods = self._ledger.before, self._ledger.pods
         state, charges, leaf_of = pods.state, pods.charge, pods.leaf
         for pod in leaving:
-            state[pod], charges[pod] = states.RUNNING, charge
+            state[pod], charges[pod] = RUNNING, charge
             leaf = leaf_of[pod]
             if leaf is not None:
                 counts = leaf.counts
-                counts[states.RELEASING] -= 1
-                counts[states.RUNNING] += 1
+                counts[RUNNING], counts[RELEASING] = 1, 0
             del before[pod]
 
 
@@ -69,13 +69,13 @@ def release(ledger: Ledger, leaving: list[int]) -> None:
     pods, before = ledger.pods, ledger.before
     shape, charge = ledger.shape_of(leaving[0]), pods.charge[leaving[0]]
     state, charges, leaf_of = pods.state, pods.charge, pods.leaf
+    before.update(dict.fromkeys(leaving))
     for pod in leaving:
-        state[pod], charges[pod], before[pod] = states.RELEASING, 0, None
+        state[pod], charges[pod] = RELEASING, 0
         leaf = leaf_of[pod]
         if leaf is not None:
             counts = leaf.counts
-            counts[states.RUNNING] -= 1
-            counts[states.RELEASING] += 1
+            counts[RUNNING], counts[RELEASING] = 0, 1  # it is the leaf's only pod
     ledger.journal.entries.append((Released(ledger), leaving, charge))
     for row, count in Counter(map(pods.node.__getitem__, leaving)).items():
         ledger.nodes.turn_many(row, shape, count)

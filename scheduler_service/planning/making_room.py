@@ -272,14 +272,11 @@ class MakingRoom:
         keys, node_of = pods.keys, pods.node
         names = [node.name if node else "" for node in nodes.models]
         leaving = [entry.pod for entry in self._released]
-        reasons = [why(entry.group) for entry in self._released]
-        self.board.evict_reasons.update(zip(leaving, reasons, strict=True))
+        reason = why(self._released[0].group)  # all are of one queue, and reclaim names no more
+        self.board.evict_reasons.update(dict.fromkeys(leaving, reason))
         self.pool.drop_all(self._released)
         self._released = []
-        return [
-            Evict(keys[pod], names[node_of[pod]], reason)
-            for pod, reason in zip(leaving, reasons, strict=True)
-        ]
+        return [Evict(keys[pod], names[node_of[pod]], reason) for pod in leaving]
 
 
 def promise(board: Board, group: Group, chunk: Chunk) -> bool:

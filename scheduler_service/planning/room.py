@@ -108,16 +108,16 @@ class Room:
             if pod < 0 or entry.surplus_only or shape_of[pod] != number:
                 return [], 0
             node = node_of[pod]
-            before = free.get(node)
-            if before is None:
-                before, waiting[node] = max(0, self.free[node]), []
-            waiting[node].append(entry)
-            after = free[node] = before + gpus
-            more = after // size - before // size
-            if more > 0:
-                chosen += waiting[node]
-                waiting[node] = []
-                missing -= more
+            going = waiting.get(node)
+            if going is None:
+                going, free[node] = waiting.setdefault(node, []), max(0, self.free[node]) % size
+            going.append(entry)
+            after = free[node] = free[node] + gpus
+            if after >= size:
+                chosen += going
+                going.clear()
+                missing -= after // size
+                free[node] = after % size
             if missing <= 0:
                 return chosen, walked
         return [], 0

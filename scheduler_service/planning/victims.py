@@ -55,7 +55,8 @@ def held(ledger: Ledger, steps: Iterable[Step]) -> Amounts:
     return cpu, memory, gpu
 
 
-RUNNING, PREEMPTIBLE = states.RUNNING, Preemptibility.PREEMPTIBLE
+RUNNING, EXACT = states.RUNNING, tree.EXACT
+PREEMPTIBLE, SEMI = Preemptibility.PREEMPTIBLE, Preemptibility.SEMI_PREEMPTIBLE
 _UNTOUCHED: Final = (states.PENDING, -1, ())
 
 
@@ -77,21 +78,6 @@ def may_lose(board: Board, group: Group) -> bool:
         and (pod in pods.left or states.HOLDS_NOW[pods.state[pod]])
         for pod in group.pods()
     )
-
-
-def running_alone(group: Group) -> int:
-    """Return the pod of a group that is one running pod, others may take and needs it; else -1."""
-    leaf = group.leaf
-    pods = leaf.pods
-    if (
-        len(pods) == 1
-        and leaf.counts[RUNNING] == 1
-        and group.is_flat
-        and leaf.spec.min_members == 1
-        and group.model.preemptibility is PREEMPTIBLE
-    ):
-        return pods[0]
-    return -1
 
 
 def lone_pod(group: Group) -> int | None:
@@ -117,7 +103,7 @@ class Entry(msgspec.Struct, gc=False, eq=False):
     group: Group
     surplus_only: bool = False
     pod: int = -1
-    """The pod of a group that was `running_alone` when victims were listed."""
+    """The pod of a group that was one running pod, and needed, when victims were listed; else -1."""
     leaving: Leaving | None = None
     is_gone: bool = False
     known_held: Amounts | None = None
@@ -157,18 +143,26 @@ class Pool:
         works.append(False)  # no queue
         before = ledger.before
         for group in ledger.groups.values():
-            pod = running_alone(group)
-            if pod < 0 or pod in before:
-                if not may_lose(board, group):
-                    continue
-                pod = -1
-            queue, model = group.queue, group.model
+            queue, model, leaf = group.queue, group.model, group.leaf
+            # Most groups are one pod that runs, may be preempted and is needed: asked right here.
+            if (
+                len(leaf.pods) == 1
+                and leaf.counts[RUNNING] == 1
+                and group.is_flat
+                and leaf.spec.min_members == 1
+                and model.preemptibility is PREEMPTIBLE
+            ) and (pod := leaf.pods[0]) not in before:
+                is_semi = False
+            elif may_lose(board, group):
+                pod, is_semi = -1, model.preemptibility is SEMI
+            else:
+                continue
             if not works[queue] or (spares is not None and spares(group)):
                 continue
-            key = (-model.priority, 0, tree.EXACT, model.created, model.name, model.namespace)
             if pod < 0 or is_fair_to_users:
                 key = group_key(board, group)
-            is_semi = pod < 0 and model.preemptibility is Preemptibility.SEMI_PREEMPTIBLE
+            else:
+                key = (-model.priority, 0, EXACT, model.created, model.name, model.namespace)
             stacks[queue].append(Entry(key, group, is_semi, pod))
         self.stacks = {leaf: stack for leaf, stack in enumerate(stacks) if stack}
         for stack in self.stacks.values():
