@@ -101,13 +101,13 @@ def _interpreter(folder: Path) -> Layer:
     modules: list[Path] = []
     for path in standard:
         modules += layer.tree(path, str(path), without=NOT_NEEDED)
-    layer.file(executable)
+    # Not where it lies here, which may be below /tmp: pods have a /tmp of their own.
+    layer.file(executable, "usr/local/bin/python3")
     programs = [Path(found).resolve() for name in PROGRAMS if (found := shutil.which(name))]
     for path in programs:
         layer.file(path)
     layer.link("usr/bin/sh", "dash")
-    for name in ("python", "python3"):
-        layer.link(f"usr/local/bin/{name}", str(executable))
+    layer.link("usr/local/bin/python", "python3")
     shared = [path for path in modules if path.suffix == ".so"]
     for library in _libraries([executable, *programs, *shared]):
         layer.file(library.resolve(), _inside_usr(library))
