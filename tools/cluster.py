@@ -29,6 +29,11 @@ PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 OLDEST_GO = (1, 24)
 BUILD = "import sys; from tests.cluster.testbed import binaries; binaries.program(sys.argv[1])"
 
+CRDS = """
+from tests.cluster.testbed import operators
+assert all(operators.crd_files(name) for name in operators.SOURCES)
+"""
+
 
 def main() -> int:
     """Install and build what is missing; return 1 when the control plane cannot be had."""
@@ -38,6 +43,7 @@ def main() -> int:
         _install_go()
         for name in _programs():
             _build(name)
+        _fetch_crds()
     except StepError as failure:
         print(failure)
         return 1
@@ -98,6 +104,12 @@ def _build(name: str) -> None:
     """Build one program unless it is kept from an earlier time."""
     with progress.step(f"Having {name}"):
         progress.run(f"cluster-{name}", [PYTHON, "-c", BUILD, name], env=build_environment())
+
+
+def _fetch_crds() -> None:
+    """Fetch the modules that the tests take CRDs from: they run where no network is."""
+    with progress.step("Having the CRDs of Kubeflow, JobSet, LeaderWorkerSet and Ray"):
+        progress.run("cluster-crds", [PYTHON, "-c", CRDS], env=build_environment())
 
 
 if __name__ == "__main__":
