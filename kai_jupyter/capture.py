@@ -38,7 +38,13 @@ class Captured:
 
 def limit_bytes() -> int:
     """Return how much may travel: `KAI_PAYLOAD_LIMIT_MIB`, else 64 MiB."""
-    return int(os.environ.get("KAI_PAYLOAD_LIMIT_MIB", DEFAULT_LIMIT_MIB)) * MIB
+    text = os.environ.get("KAI_PAYLOAD_LIMIT_MIB", str(DEFAULT_LIMIT_MIB))
+    try:
+        return int(text) * MIB
+    except ValueError:
+        raise CaptureError(
+            f"KAI_PAYLOAD_LIMIT_MIB: '{text}' is not a whole number. Write one from 0 on, like 64."
+        ) from None
 
 
 def capture_cell(

@@ -21,29 +21,31 @@ GRACE_S = 3
 
 
 def listen(port: int, *, host: str = LOOPBACK) -> socket.socket:
-    """Return a socket that listens on `port` (0: any free one). Raises `ConfigurationError` if it is taken."""
+    """Return a socket that listens on `port` (0: any free one). Raises `ConfigurationError` if it can not be."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
         listening.listen(512)
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:
         listening.close()
-        raise _unavailable(port, error) from None
+        raise _unavailable(host, port, error) from None
     return listening
 
 
-def _unavailable(port: int, error: OSError | OverflowError) -> ConfigurationError:
+def _unavailable(host: str, port: int, error: Exception) -> ConfigurationError:
     what = f"The service can not listen on port {port}."
     number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EADDRINUSE:
-        why = "Another program listens there."
+    if number == errno.EADDRINUSE or isinstance(error, OverflowError):
+        why = "There is no such port." if number is None else "Another program listens there."
         hint = "Choose another with --port, or --port 0 for any free one."
     elif number == errno.EACCES:
         why = "Ports below 1024 are for the system."
         hint = "Choose one above, or --port 0 for any free one."
     else:
-        why, hint = f"{error}.", "Choose another with --port, or --port 0 for any free one."
+        what = f"The service can not listen on the address '{host}'."
+        why = f"{error.strerror}." if isinstance(error, OSError) else "It is no name of a machine."
+        hint = "Name one of this machine with --host, like 127.0.0.1."
     return ConfigurationError(what, why=why, hint=hint)
 
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from scheduler_service.settings.numbers import Unfit, whole
+
 if TYPE_CHECKING:
     from scheduler_service.wire.pod_group import Kind
 
@@ -38,17 +40,34 @@ class Duration(click.ParamType[int]):
 
 DURATION = Duration()
 
+
+class Whole(click.IntRange):
+    """A whole number in its bounds, if it has any."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the number."""
+        least, most = (None if end is None else int(end) for end in (self.min, self.max))
+        try:
+            return whole(str(value), least, most)
+        except Unfit as error:
+            self.fail(str(error), param, ctx)
+
+
+WHOLE = Whole()
+
 _OPTIONS = (
     click.option("--gpu", help="GPUs of each worker: 0.5, 1, 2. Fractions below 1 share a GPU."),
     click.option("--gpu-memory", help="Or its GPU memory: 8GiB."),
     click.option(
-        "--devices", type=int, default=1, help="Take the part from so many different GPUs."
+        "--devices", type=WHOLE, default=1, help="Take the part from so many different GPUs."
     ),
     click.option("--cpu", help="Cores of each worker: 2 or 500m. Without it: not limited."),
     click.option("--memory", help="Memory of each worker: 4GiB."),
-    click.option("-n", "--workers", type=int, default=1, help="Workers, which start together."),
+    click.option("-n", "--workers", type=WHOLE, default=1, help="Workers, which start together."),
     click.option("--queue", help="The queue to ask in."),
-    click.option("--priority", type=int, help="Higher goes first inside the queue."),
+    click.option("--priority", type=WHOLE, help="Higher goes first inside the queue."),
     click.option(
         "--preemptible/--not-preemptible",
         default=None,

@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from scheduler_service.cli.amounts import Whole
+
 SHARING = "How a shared GPU is held: by a reservation pod, as KAI does; or by UUID where no device plug-in runs."
 OF_PODS = "YAML that is laid over the spec of reservation pods."
 
@@ -28,7 +30,7 @@ OF_PODS = "YAML that is laid over the spec of reservation pods."
 )
 @click.option(
     "--workers",
-    type=click.IntRange(1, 1000),
+    type=Whole(1, 1000),
     default=64,
     envvar="KAI_BINDER_WORKERS",
     show_envvar=True,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler_service.cli import output
+from scheduler_service.cli import amounts, output
 from scheduler_service.cli.client import group_argument, key_of, service
 from scheduler_service.cli.endings import Ends
 
@@ -89,7 +89,7 @@ def plan(*, file: Path | None, policy: PolicyName | None, as_json: bool) -> None
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path), required=False)
 @click.option(
     "--cycle",
-    type=click.IntRange(min=0),
+    type=amounts.Whole(min=0),
     metavar="NUMBER",
     help="One of the last decisions with what it was made from, instead of what is now.",
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from scheduler_service.cli import output
+from scheduler_service.cli import amounts, output
 from scheduler_service.cli.client import group_argument, key_of, service
 from scheduler_service.cli.watching import pages, print_line, way_back
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @click.command()
 @group_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on until it ends.")
-@click.option("--rank", type=click.IntRange(min=0), help="Only this worker.")
-@click.option("--tail", type=click.IntRange(min=1), help="Only the last so many lines.")
+@click.option("--rank", type=amounts.Whole(min=0), help="Only this worker.")
+@click.option("--tail", type=amounts.Whole(min=1), help="Only the last so many lines.")
 @output.json_option
 def logs(group: str, *, follow: bool, rank: int | None, tail: int | None, as_json: bool) -> None:
     """Show what a request printed."""

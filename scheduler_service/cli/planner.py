@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from scheduler_service.cli import output
-from scheduler_service.cli.amounts import DURATION
+from scheduler_service.cli.amounts import DURATION, WHOLE, Whole
 from scheduler_service.cli.endings import Ends
 from scheduler_service.cli.explain import existing_file
 
@@ -74,13 +74,13 @@ def replay(file: Path, *, as_json: bool) -> None:
     metavar="NODESxGPUS|FILE",
     help="The nodes of a trace, like 88x8 (default: 8x8), or a list of nodes as CSV.",
 )
-@click.option("--gpus", type=click.IntRange(min=1), help="One pool of so many GPUs instead.")
+@click.option("--gpus", type=Whole(min=1), help="One pool of so many GPUs instead.")
 @click.option(
     "--by-queue",
     is_flag=True,
     help="Queues of the trace share the GPUs evenly; without it all work is in one queue.",
 )
-@click.option("--seed", type=int, default=42, show_default=True, help="Order of a placement run.")
+@click.option("--seed", type=WHOLE, default=42, show_default=True, help="Order of a placement run.")
 @click.option(
     "--until",
     "until_s",
@@ -88,7 +88,7 @@ def replay(file: Path, *, as_json: bool) -> None:
     metavar="TIME",
     help="Stop after so long of the trace's time, like 90m or 7d.",
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first so many of a trace.")
+@click.option("--limit", type=Whole(min=1), help="Only the first so many of a trace.")
 @click.option(
     "--policy",
     type=click.Choice(["conformance", "default"]),

@@ -13,13 +13,16 @@ from scheduler_service.cli.client import service
 from scheduler_service.cli.endings import USAGE, Ends
 from scheduler_service.wire.pod_group import PodGroupView, Submit, Work
 from scheduler_service.wire.signing import KeyFileExposed, sign_work
+from scheduler_service.words.notes import key_taken
 
 
 @click.command()
 @amounts.request_options
 @click.option("--name", help="Its name; made up where it is missing.")
 @click.option(
-    "--min-members", type=int, help="Start as soon as so many workers fit; without it: all."
+    "--min-members",
+    type=amounts.WHOLE,
+    help="Start as soon as so many workers fit; without it: all.",
 )
 @click.option(
     "--run-time",
@@ -79,6 +82,7 @@ def submit(
     ask = Submit(kind=kind, work=work, signature=_signature(work), **asked)
     with service(start=True) as client:
         view = client.submit(ask, idempotency_key=idempotency_key)
+        _tell_if_not_made(view)
         if detach:
             _tell(watching.planned(client, view), as_json=as_json)
             return
@@ -95,10 +99,21 @@ def _tell(view: PodGroupView, *, as_json: bool) -> None:
         click.echo(f"{view.name}: {output.whole_sentence(view)}", err=True)
 
 
+def _tell_if_not_made(view: PodGroupView) -> None:
+    told = key_taken(view.name)
+    if told in view.notes:
+        click.echo(told, err=True)
+
+
 def _environment(variables: tuple[str, ...]) -> dict[str, str]:
     found: dict[str, str] = {}
     for variable in variables:
         name, is_given, value = variable.partition("=")
+        if not name:
+            raise Ends(
+                USAGE,
+                f"'{variable}' names no variable. Write --env NAME=VALUE, or --env NAME to pass one on.",
+            )
         if not is_given and name not in os.environ:
             raise Ends(
                 USAGE, f"There is no variable '{name}' here to pass on. Write --env {name}=VALUE."

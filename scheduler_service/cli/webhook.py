@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from scheduler_service.backends.kubernetes import names
+from scheduler_service.cli.amounts import Whole
 
-PORT = click.IntRange(0, 2**16 - 1)
+PORT = Whole(0, 2**16 - 1)
 
 
 @click.command()

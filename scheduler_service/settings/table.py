@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from scheduler_service.errors import ConfigurationError
+from scheduler_service.settings.numbers import Unfit, whole
 from scheduler_service.wire.locate import state_dir
 
 CONFIG_NAME = "kai.yaml"
@@ -29,30 +30,24 @@ def _flag(text: str) -> bool:
         return True
     if text.lower() in FALSE:
         return False
-    raise ValueError(f"{text!r} is neither yes nor no")
+    raise Unfit(f"'{text}' is neither yes nor no.", "Write yes or no.")
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise ValueError(f"{text} is below 0")
-    return value
+    return whole(text, 0)
 
 
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
-            raise ValueError(f"{text!r} is none of {', '.join(words)}")
+            raise Unfit(f"'{text}' is not known here.", f"Write {' or '.join(words)}.")
         return text
 
     return parse
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 2**16:
-        raise ValueError(f"{text} is not between 0 and 65535")
-    return value
+    return whole(text, 0, 2**16 - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +202,7 @@ def _parsed(name: str, value: Any, *, place: str) -> Any:
         )
     try:
         return item.metadata["parse"](str(value))
-    except ValueError as error:
+    except Unfit as error:
         raise ConfigurationError(
-            f"{place}: {value!r} can not be used.",
-            why=f"{error}.",
-            hint=f"It sets: {item.metadata['help']}",
+            f"{place}: {error.what}", hint=f"{error.hint} It sets: {item.metadata['help']}"
         ) from error

@@ -85,6 +85,26 @@ def test_the_same_key_makes_one_request(served):
     assert names[0] == names[1]
 
 
+@pytest.mark.parametrize("as_json", [(), ("--json",)], ids=["words", "json"])
+def test_the_same_key_for_another_command_says_that_it_was_not_made(served, as_json):
+    for _ in range(2):
+        same = served.kai("submit", "-d", "--name", "k1", "--key", "k", "--", "true")
+        assert "key" not in same.stderr
+    other = served.kai("submit", "-d", *as_json, "--name", "k2", "--key", "k", "--", "false")
+    assert other.returncode == 0
+    assert "This key belongs to k1; the new request was not made." in other.stderr
+    groups = json.loads(served.kai("status", "--json").stdout)["groups"]
+    assert [group["name"] for group in groups] == ["k1"]
+
+
+@pytest.mark.parametrize("variable", ["=3", "", "="])
+def test_a_variable_without_a_name_is_told_before_anything_is_asked(served, variable):
+    answer = served.kai("submit", "--env", variable, "--", "true")
+    assert answer.returncode == 2
+    assert "--env NAME=VALUE" in answer.stderr
+    assert json.loads(served.kai("status", "--json").stdout)["groups"] == []
+
+
 def test_a_variable_that_is_not_there_is_told_before_anything_is_asked(served):
     answer = served.kai("submit", "--env", "KAI_NOT_THERE", "--", "true")
     assert answer.returncode == 2

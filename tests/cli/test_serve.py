@@ -68,7 +68,8 @@ def test_a_port_that_is_in_use_is_a_sentence(world):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--port", "http"], "--port"),
+        (["--port", "http"], "--port: 'http' is not a whole number. Write one from 0 to 65535."),
+        (["--host", "192.0.2.1"], "address '192.0.2.1'"),
         (["--port", "70000"], "70000"),
         (["--simulate-gpus", "many"], "many"),
         (["--queues", "nowhere.yaml"], "nowhere.yaml"),

@@ -21,6 +21,7 @@ from scheduler_service.ports import (
 )
 from scheduler_service.wire import cluster, events, explain, pod_group, runner
 from scheduler_service.wire.pod_group import TERMINAL_STATES
+from scheduler_service.words.notes import key_taken
 from tests.fakes.desk import Book, FakeDesk, problem
 
 CAPACITY_MILLI = 2000
@@ -49,7 +50,11 @@ class FakeScheduler(FakeDesk):
     ) -> tuple[pod_group.PodGroupView, bool]:
         known = self.keys.get((caller.user, idempotency_key)) if idempotency_key else None
         if known is not None:
-            return self._seen_by(caller, self.books[known].view), False
+            book = self.books[known]
+            view = self._seen_by(caller, book.view)
+            is_same = replace(ask, process=None) == replace(book.ask, process=None)
+            notes = view.notes if is_same else (*view.notes, key_taken(view.name))
+            return replace(view, notes=notes), False
         milli = _milli(ask)
         name = ask.name or f"{ask.kind}-{next(self._numbers)}"
         view = self._new_view(caller, ask, name)

@@ -8,7 +8,7 @@ import threading
 import cloudpickle
 import pytest
 
-from kai_jupyter.capture import capture_cell, capture_function, size_text
+from kai_jupyter.capture import capture_cell, capture_function, limit_bytes, size_text
 from kai_jupyter.errors import CaptureError
 
 
@@ -60,6 +60,12 @@ def test_a_payload_over_the_limit_names_the_biggest_variables():
     assert "293 KiB of variables; at most 98 KiB travel" in sentence
     assert sentence.index("train_ds (293 KiB)") < sentence.index("cfg (")
     assert "Save train_ds to a file" in sentence
+
+
+def test_a_limit_that_is_no_number_is_told_with_what_to_write(monkeypatch):
+    monkeypatch.setenv("KAI_PAYLOAD_LIMIT_MIB", "lots")
+    with pytest.raises(CaptureError, match=r"KAI_PAYLOAD_LIMIT_MIB: 'lots' is not a whole number"):
+        limit_bytes()
 
 
 def test_a_variable_that_cannot_be_pickled_is_named():

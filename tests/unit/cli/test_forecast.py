@@ -40,7 +40,7 @@ class Asked:
     def submit(self, made: Submit, *, idempotency_key: str | None) -> Any:
         del idempotency_key
         self.submits.append(made)
-        return SimpleNamespace(name="batch", state="Running", position=None)
+        return SimpleNamespace(name="batch", state="Running", position=None, notes=())
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -22,10 +23,36 @@ def test_flag_over_variable_over_file_over_default(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "environ", "text", "place"),
     [
-        ({"port": "x"}, {}, "", "--port"),
-        ({}, {"KAI_PORT": "70000"}, "", "KAI_PORT"),
-        ({}, {"KAI_EMBEDDED": "perhaps"}, "", "KAI_EMBEDDED"),
-        ({}, {}, "retention_days: -1", "kai.yaml, retention_days"),
+        (
+            {"port": "x"},
+            {},
+            "",
+            "--port: 'x' is not a whole number. Write one from 0 to 65535. It sets: Port",
+        ),
+        (
+            {},
+            {"KAI_PORT": "70000"},
+            "",
+            "KAI_PORT: 70000 is too large. Write a whole number from 0 to",
+        ),
+        (
+            {},
+            {"KAI_EMBEDDED": "perhaps"},
+            "",
+            "KAI_EMBEDDED: 'perhaps' is neither yes nor no. Write",
+        ),
+        (
+            {"backend": "cloud"},
+            {},
+            "",
+            "--backend: 'cloud' is not known here. Write local or kubernetes.",
+        ),
+        (
+            {},
+            {},
+            "retention_days: -1",
+            "kai.yaml, retention_days: -1 is too small. Write a whole number",
+        ),
         ({}, {}, "ports: 1", "kai.yaml, ports: there is no setting ports"),
         ({}, {}, "- port", "kai.yaml must be lines"),
         ({}, {}, "port: [", "kai.yaml is not valid YAML"),
@@ -39,6 +66,24 @@ def test_a_fault_names_its_place(
     with pytest.raises(ConfigurationError) as error:
         table.load(flags, environ=environ, file=file)
     assert place in str(error.value)
+
+
+WHOLE_NUMBERS = [
+    item.name
+    for item in fields(table.Settings)
+    if isinstance(item.default, int) and item.default is not True and item.default is not False
+]
+
+
+@pytest.mark.parametrize("name", WHOLE_NUMBERS)
+def test_what_is_no_number_is_told_with_what_to_write(name: str) -> None:
+    with pytest.raises(ConfigurationError) as error:
+        table.load({}, environ={table.variable_of(name): "x"})
+    told = str(error.value)
+    assert told.startswith(
+        f"{table.variable_of(name)}: 'x' is not a whole number. Write one from 0"
+    )
+    assert "literal" not in told
 
 
 def test_the_file_is_looked_for_in_the_state_directory(tmp_path: Path) -> None:
