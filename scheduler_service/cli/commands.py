@@ -34,6 +34,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reserve": ("binder:reserve", "In a reservation pod: hold its GPU and tell which."),
 }
 
+ELSEWHERE: dict[str, str] = {
+    "doctor": "The doctor is `jupyter kai doctor`: it checks every link from the page to the devices.",
+}
+"""What people look for here and find elsewhere."""
+
 EXIT_CODES = """\b
 Exit codes:
   0    done
@@ -61,6 +66,16 @@ class _Table(click.Group):
             importlib.import_module(f"scheduler_service.cli.{module}"), attribute
         )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant; what is elsewhere is told."""
+        if args and args[0] in ELSEWHERE:
+            from scheduler_service.cli.endings import USAGE, Ends
+
+            raise Ends(USAGE, ELSEWHERE[args[0]])
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the table."""

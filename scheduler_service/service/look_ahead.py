@@ -83,20 +83,25 @@ def _offers(scene: Scene, record: GroupRecord) -> tuple[ActionView, ...]:
     queues = _queues_for(caller, scene.world)
     found = other_forms(scene.ledger, scene.policy, group, scene.now, queues)
     views = (worded(record, offer) for offer in found)
-    return tuple(view for view in views if view is not None and _may_ask(scene, caller, view))
+    told: dict[tuple[str, str | None], ActionView] = {}
+    for view in views:
+        if view is not None and _may_ask(scene, caller, view):
+            told.setdefault((view.label, view.eta_text), view)
+    return tuple(told.values())
 
 
 def endings(scene: Scene, key: str) -> tuple[str, ...]:
-    """Return whose end would let a waiting group start, a sentence each."""
+    """Return whose end would let a waiting group start, a sentence each; alike ones once."""
     group = scene.ledger.groups.get(key)
     if group is None or key not in scene.overview.waiting:
         return ()
     known = scene.known()
     found = ending_offers(scene.ledger, scene.policy, group, scene.now, known.run_times)
-    return tuple(
+    told = (
         ending_words(offer, estimates.eta_view(offer.forecast, known, scene.now).text)
         for offer in found
     )
+    return tuple(dict.fromkeys(told))
 
 
 def _queues_for(caller: Caller, world: World) -> Sequence[str]:

@@ -8,6 +8,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from scheduler_service.cli import commands
 from scheduler_service.settings.table import lines
@@ -46,6 +47,18 @@ def test_asking_for_help_imports_nothing_heavy():
     )
     loaded = set(answer.stdout.rpartition("LOADED")[2].split())
     assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize("more", [[], ["--json"], ["--help"]], ids=" ".join)
+def test_who_looks_for_the_doctor_here_is_told_where_it_is(more):
+    answer = CliRunner().invoke(commands.kai, ["doctor", *more])
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert answer.stderr.startswith("The doctor is `jupyter kai doctor`")
+
+
+def test_what_is_elsewhere_is_no_command_here():
+    assert commands.ELSEWHERE.keys() & commands.COMMANDS.keys() == set()
 
 
 def test_every_ending_is_documented():

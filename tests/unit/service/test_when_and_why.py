@@ -121,6 +121,21 @@ def test_whose_end_would_help_is_told_without_a_name(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_the_end_of_either_of_two_alike_is_told_once(tmp_path: Path) -> None:
+    """Two leases of the same size hold the GPU; the end of either would do, and the sentence is the same."""
+
+    async def story() -> list[str]:
+        stage = await Stage(tmp_path, devices="1x24GiB").begin()
+        for name in ("one", "other"):
+            await stage.ask(BEN, kind="lease", gpu=0.5, name=name)
+            await stage.start(BEN)
+        await stage.ask(ANA, gpu=0.5, name="mine")
+        told = await stage.service.explain(ANA, "ana", "mine")
+        return [item.text for item in told.items if item.title == "Would help"]
+
+    assert asyncio.run(story()) == ["Fits if 0.5 GPU of default ends, no time known."]
+
+
 def test_the_waiting_list_is_told_anew_when_a_time_in_it_changes(tmp_path: Path) -> None:
     """A panel shows the request and its row in the queue side by side: both must say the same time."""
 
