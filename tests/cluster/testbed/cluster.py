@@ -21,6 +21,7 @@ DEPLOY = ROOT / "deploy"
 CRDS = DEPLOY / "crds"
 OUR_NAMESPACE = "kai-scheduler"
 OURS = ("kai.scheduler", "scheduling.run.ai")
+RESERVATIONS = "kai-resource-reservation"
 TEST_LABEL = "testbed.kai/test"
 TOKEN_SECONDS = 86_400
 # What `install` takes of the manifests: all that our processes need when tests start them.
@@ -185,7 +186,8 @@ class Cluster:
         """
         spaces = self.admin.list("/api/v1/namespaces", labelSelector=TEST_LABEL)
         names = [one["metadata"]["name"] for one in spaces]
-        self.admin.in_parallel(self._empty, names)
+        self.admin.in_parallel(self._remove_space, names)
+        self._remove_pods(RESERVATIONS)
         # Groups before their queues: admission lets no queue go that still has work.
         ours = sorted(self._our_objects(), key=lambda found: "/namespaces/" not in found[0])
         for path, one in ours:
@@ -196,8 +198,11 @@ class Cluster:
                 self.admin.put(path, {**self.admin.get(path), "spec": kept.get("spec", {})})
         self.nodes.remove()
 
-    def _empty(self, namespace: str) -> None:
+    def _remove_space(self, namespace: str) -> None:
         self.admin.delete(f"/api/v1/namespaces/{namespace}")
+        self._remove_pods(namespace)
+
+    def _remove_pods(self, namespace: str) -> None:
         pods = f"/api/v1/namespaces/{namespace}/pods"
 
         def gone(left: dict[str, Object]) -> bool:
