@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from scheduler_service.model.node import Node
 from scheduler_service.model.pod import PodRequest
@@ -18,7 +19,7 @@ from scheduler_service.service.refusals import refusal
 from scheduler_service.settings.queue_file import QueueConfig
 from scheduler_service.store.records import GroupRecord, PodRecord
 from scheduler_service.wire.locate import start_ticks
-from scheduler_service.wire.pod_group import Kind, Submit, TimelineEntry
+from scheduler_service.wire.pod_group import Kind, Origin, Submit, TimelineEntry, Work
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?")
 PRIORITY_OF_KIND: Mapping[Kind, int] = {
@@ -194,12 +195,23 @@ def check_work(ask: Submit, world: World) -> None:
             "Work is only run if its owner signed it.",
             "Use the kai command or the notebook's magics: they sign.",
         )
+    _check_variables(work)
     if work.payload_sha256 is not None and not world.has_payload(work.payload_sha256):
         raise refusal(
             "unknown_payload",
             "The payload was not uploaded, or it is forgotten.",
             "Upload it again and resubmit.",
         )
+
+
+def _check_variables(work: Work) -> None:
+    for name, value in work.env.items():
+        if not name or "=" in name or "\0" in name + value:
+            raise refusal(
+                "bad_variable",
+                f"{name!r} can not be a variable.",
+                "Give each variable a name without =, and a value without zero bytes.",
+            )
 
 
 def _check_times(ask: Submit) -> None:
@@ -237,6 +249,17 @@ def _check_process(ask: Submit) -> None:
             f"Process {process.pid} is not there (any more).",
             "Ask again from the running kernel.",
         )
+
+
+def is_same(ask: Submit, before: Submit) -> bool:
+    """Say whether the same is asked for as before; who asks from where, and how long a lease lasts, may change."""
+    passing: dict[str, Any] = {
+        "signature": None,
+        "process": None,
+        "origin": Origin(),
+        "lease_s": None,
+    }
+    return replace(ask, **passing) == replace(before, **passing)
 
 
 def new_record(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as with_changes
 
-from scheduler_service.ports import Caller
+from scheduler_service.ports import Caller, RefusedRequest
 from scheduler_service.service import access, asking
 from scheduler_service.service.core import Core
 from scheduler_service.service.refusals import as_refusal, not_found, refusal
@@ -25,6 +25,7 @@ from scheduler_service.wire.pod_group import (
     Submit,
 )
 from scheduler_service.words.group import state_of
+from scheduler_service.words.notes import key_taken
 
 
 class Writes(Core):
@@ -38,7 +39,7 @@ class Writes(Core):
         if idempotency_key is not None:
             repeat = self.records.find_repeat(caller.user, idempotency_key)
             if repeat is not None:
-                return self.view(repeat, is_mine=True), False
+                return self._repeated(repeat, ask), False
         world = replace(
             self.world, has_payload=lambda sha: self.files.has_payload(caller.user, sha)
         )
@@ -52,6 +53,13 @@ class Writes(Core):
             self.records.put(record, idempotency=key)
         self._note(caller, "submit", record)
         return self.view(record, is_mine=True), True
+
+    def _repeated(self, record: GroupRecord, ask: Submit) -> PodGroupView:
+        """Return the group that has the key, with a note where something else is asked for now."""
+        view = self.view(record, is_mine=True)
+        if asking.is_same(ask, record.ask):
+            return view
+        return replace(view, notes=(*view.notes, key_taken(record.name)))
 
     def _refuse_a_flood(self, caller: Caller) -> None:
         live = sum(r.owner == caller.user and not r.is_over for r in self.records)
@@ -88,6 +96,8 @@ class Writes(Core):
         record = self._own(caller, namespace, name)
         _refuse_over(record)
         if record.expires_at is None and record.ask.lease_s is None:
+            if ask.by_s is not None:
+                raise _no_end(record)
             return self.view(record, is_mine=record.owner == caller.user)
         if ask.by_s is not None and not 1 <= ask.by_s <= asking.LONGEST_TIME_S:
             raise refusal(
@@ -183,6 +193,11 @@ class Writes(Core):
 def _refuse_over(record: GroupRecord) -> None:
     if record.is_over or record.ending is not None:
         raise refusal("is_over", f"{record.name} has ended or is ending.", "Ask for a new one.")
+
+
+def _no_end(record: GroupRecord) -> RefusedRequest:
+    what = "This lease" if record.ask.kind == "lease" else record.name
+    return refusal("no_end", f"{what} has no end.", "It lasts until it is released.")
 
 
 def _extended(record: GroupRecord, by_s: int | None) -> GroupRecord:

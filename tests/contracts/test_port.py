@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,9 +62,31 @@ def test_a_request_is_made_once_for_its_key(open_port: Callable[[], Awaitable[Op
         again, is_new_again = await port.submit(ANA, Submit(gpu=0.5, **WORK), idempotency_key="k")
         assert (is_new, is_new_again) == (True, False)
         assert again.name == first.name
+        assert again.notes == first.notes
         other, is_others_new = await port.submit(BEN, Submit(gpu=0.5, **WORK), idempotency_key="k")
         assert is_others_new
         assert (first.namespace, other.namespace) == ("ana", "ben")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"gpu": 1}, {"name": "other"}, {"workers": 2}, {"work": Work(command=("false",))}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_a_key_that_comes_again_with_another_request_says_that_this_was_not_made(
+    open_port: Callable[[], Awaitable[Opened]], changed: dict[str, object]
+) -> None:
+    async def story() -> None:
+        port, _ = await open_port()
+        ask = Submit(gpu=0.5, **WORK)
+        first, _new = await port.submit(ANA, ask, idempotency_key="k")
+        other, is_new = await port.submit(ANA, replace(ask, **changed), idempotency_key="k")
+        assert (is_new, other.name) == (False, first.name)
+        assert f"This key belongs to {first.name}; the new request was not made." in other.notes[-1]
+        later = await port.group(ANA, first.namespace, first.name)
+        assert later.notes == first.notes
 
     asyncio.run(story())
 

@@ -154,6 +154,13 @@ def test_extend_keeps_it_longer(cell, shell):
     assert shell.user_ns["h"].view.expires_at == first + 3_600_000
 
 
+def test_a_lease_without_an_end_can_not_be_extended_and_says_so(cell):
+    cell("%gpu 0.5 --wait")
+
+    with pytest.raises(KaiRequestError, match=r"^Nothing to extend\. This lease has no end\. "):
+        cell("%gpu extend 10m")
+
+
 def test_a_cell_on_a_share_runs_when_granted_and_releases_after(cell, embedded):
     told = cell("%%gpu 0.5\nimport os\nprint('on', os.environ['KAI_GPU_DEVICES'])")
 

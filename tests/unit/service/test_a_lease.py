@@ -65,6 +65,27 @@ def test_only_what_has_an_end_can_be_extended(tmp_path: Path) -> None:
         timed, endless = await stage.view(ANA, "timed"), await stage.view(ANA, "endless")
         assert [action.id for action in timed.actions] == ["release", "extend"]
         assert [action.id for action in endless.actions] == ["release"]
+        with pytest.raises(RefusedRequest) as told:
+            await stage.service.extend(ANA, "ana", "endless", Extend(by_s=600))
+        assert told.value.problem.code == "no_end"
+        assert told.value.problem.detail == "This lease has no end."
+        kept = await stage.service.extend(ANA, "ana", "endless", Extend())
+        assert (kept.state, kept.expires_at) == ("Running", None)
+
+    asyncio.run(story())
+
+
+def test_one_that_waits_for_a_lease_with_an_end_gets_a_longer_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        stage = await Stage(tmp_path, devices="1x24GiB").begin()
+        await stage.ask(kind="lease", gpu=1, name="first")
+        await stage.ask(kind="lease", gpu=1, lease_s=600, name="second")
+        await stage.service.extend(ANA, "ana", "second", Extend(by_s=600))
+        await stage.service.cancel(ANA, "ana", "first", Cancel())
+        await stage.turn()
+        await stage.start()
+        granted = await stage.view(ANA, "second")
+        assert granted.expires_at == (granted.granted_at or 0) + 1_200_000
 
     asyncio.run(story())
 

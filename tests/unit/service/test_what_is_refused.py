@@ -64,6 +64,21 @@ BAD = {
     "negative wait": ({"gpu": 0.5, "max_wait_s": -1}, "bad_time", "-1 s"),
     "endless grace": ({"gpu": 0.5, "grace_s": 10**9}, "bad_time", "grace"),
     "priority": ({"gpu": 0.5, "priority": 10**6}, "bad_priority", "1000000"),
+    "variable without a name": (
+        {"work": Work(command=("ls",), env={"": "3"})},
+        "bad_variable",
+        "''",
+    ),
+    "variable with = in its name": (
+        {"work": Work(command=("ls",), env={"a=b": "3"})},
+        "bad_variable",
+        "a=b",
+    ),
+    "variable with a zero byte": (
+        {"work": Work(command=("ls",), env={"a": "\0"})},
+        "bad_variable",
+        "'a'",
+    ),
     "nothing to run": ({"gpu": 0.5, "work": Work()}, "nothing_to_run", ""),
     "unsigned": ({"gpu": 0.5, "work": Work(command=("ls",)), "signature": None}, "unsigned", ""),
     "payload not there": (
