@@ -34,9 +34,10 @@ class RunnerWorld:
         self.workdir = folder / "work"
         self.workdir.mkdir()
         self.token_file = folder / "token"
-        self.token_file.write_text("person")
+        self.token = uuid.uuid4().hex  # ports come back: no runner of another world may be heard
+        self.token_file.write_text(self.token)
         self.key = load_or_create_key(self.state / "signing.key")
-        self.service = FakeRunnerService("person")
+        self.service = FakeRunnerService(self.token)
         self.port = self.service.open()
         self.mark = uuid.uuid4().hex
         self.lost_after_s = 600.0

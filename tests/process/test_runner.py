@@ -233,7 +233,8 @@ def test_pods_whose_runner_does_not_come_back_are_ended(world: RunnerWorld) -> N
     wait_until("its end on disk", (world.folder("a") / files.EXIT).exists)
     assert world.remains() == []
     world.start_runner()
-    assert world.service.wait_ended("a").reason_code == "runner_lost"
+    ended = world.service.wait_ended("a")
+    assert ended.reason_code == "runner_lost", ended
 
 
 def test_a_service_that_comes_back_elsewhere_is_found(world: RunnerWorld) -> None:

@@ -33,7 +33,7 @@ class SlowService(FakeRunnerService):
 
 def test_what_is_over_is_not_begun_again_by_an_old_answer(world: RunnerWorld) -> None:
     world.service.close()
-    world.service = service = SlowService("person")
+    world.service = service = SlowService(world.token)
     service.go, service.folder = world.workdir / "go", world.folder("a")
     os.mkfifo(service.go)
     world.port = service.open()
