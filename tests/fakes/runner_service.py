@@ -1,6 +1,8 @@
 """The service as a runner sees it: keeps the runner's part of the HTTP contract over a real socket, in memory.
 
 Grants what a test gives it, repeats stop orders until an end is reported, takes each report and log line once.
+Tests call pods `a` or `g-0`; on the wire each name gets an ending of its own, since a runner kills by incarnation what
+a dead supervisor left, and pods of another test that runs at the same time must not answer to the same one.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import json
 import re
 import sys
 import threading
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -27,6 +30,7 @@ class FakeRunnerService:
 
     def __init__(self, token: str) -> None:
         self.token = token
+        self.ending = f"-{uuid.uuid4().hex}"
         self.orders: dict[str, runner.StartOrder] = {}
         self.claimed_by: dict[str, str] = {}
         self.started: dict[str, runner.Report] = {}
@@ -97,6 +101,20 @@ class FakeRunnerService:
     def _line(self, incarnation: str, text: str) -> runner.LogLine | None:
         lines = self.lines[incarnation].values()
         return next((line for line in lines if text in line.text), None)
+
+    def on_wire(self, value: Any) -> Any:
+        """Return what is sent, with the names of pods as runners know them."""
+        if isinstance(value, (list, tuple)):
+            return [self.on_wire(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        sent = {key: self.on_wire(item) for key, item in value.items()}
+        if "incarnation" in sent:
+            sent["incarnation"] += self.ending
+        for key in ("unknown", "lost"):
+            if key in sent:
+                sent[key] = [name + self.ending for name in sent[key]]
+        return sent
 
     # -- the contract --
     def claim(self, ask: runner.ClaimRequest) -> runner.ClaimAnswer:
@@ -185,22 +203,22 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        pod = _POD.fullmatch(self.path)
+        pod = self._pod()
         if pod:
             self._pods_own(pod[1], lambda: self._bytes(self.service.payloads[pod[1]]))
         elif self._is_persons() and self.path.startswith("/api/v1/runner/orders?"):
             self._json(codec.encode(self.service.next_orders()))
 
     def do_PUT(self) -> None:
-        pod = _POD.fullmatch(self.path)
+        pod = self._pod()
         assert pod, self.path
         body = self._body()
         signature = self.headers["X-Kai-Signature"]
         self._pods_own(pod[1], lambda: self._json(self.service.put_result(pod[1], body, signature)))
 
     def do_POST(self) -> None:
-        pod = _POD.fullmatch(self.path)
-        body = json.loads(self._body())
+        pod = self._pod()
+        body = json.loads(self._body().replace(self.service.ending.encode(), b""))
         if pod:
             chunk = codec.decode(runner.LogChunk, body)
             self._pods_own(pod[1], lambda: self._json(self.service.add_lines(pod[1], chunk)))
@@ -222,6 +240,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(None)
         else:
             self._json({"detail": "No such pod."}, 404)
+
+    def _pod(self) -> re.Match[str] | None:
+        return _POD.fullmatch(self.path.replace(self.service.ending, ""))
 
     def _is_persons(self) -> bool:
         is_known = self.headers["Authorization"] == f"Bearer {self.service.token}"
@@ -248,7 +269,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
 
     def _json(self, value: object, status: int = 200) -> None:
-        self._bytes(json.dumps(value).encode(), status)
+        self._bytes(json.dumps(self.service.on_wire(value)).encode(), status)
 
     def _bytes(self, body: bytes, status: int = 200) -> None:
         self.send_response(status)

@@ -115,7 +115,11 @@ class RunnerWorld:
         ]
 
     def folder(self, incarnation: str) -> Path:
-        return self.state / "pods" / incarnation
+        return self.state / "pods" / self.name(incarnation)
+
+    def name(self, incarnation: str) -> str:
+        """Return what runners call a pod."""
+        return incarnation + self.service.ending
 
     def move_service(self) -> None:
         """The service ends and another takes its place on another port, as its lock file says."""

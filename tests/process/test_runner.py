@@ -260,7 +260,7 @@ def test_pods_that_the_books_do_not_know_are_ended(world: RunnerWorld) -> None:
     world.start_runner()
     wait_until("its processes to go", lambda: not world.remains())
     wait_until("its folder to go", lambda: not world.folder("a").exists())
-    assert (world.state / "kept" / "a" / "order.json").exists()
+    assert (world.state / "kept" / world.name("a") / "order.json").exists()
 
 
 def test_a_service_that_lost_its_books_is_shown_the_seals_of_the_whole_group(
