@@ -92,7 +92,7 @@ def _group_is(ledger: Ledger, event: events.PodGroupAdded | events.PodGroupChang
     if old is None:
         load.add_group(ledger, event.group)
         return
-    members = [pod for pod in ledger.pods.row_of.values() if ledger.pods.models[pod].group == key]
+    members = list(old.pods())
     for pod in members:
         ledger.leave(pod)
     ledger.gangs.pop(key, None)
@@ -102,11 +102,12 @@ def _group_is(ledger: Ledger, event: events.PodGroupAdded | events.PodGroupChang
 
 
 def _group_removed(ledger: Ledger, event: events.PodGroupRemoved) -> None:
-    members = [
-        pod for pod in ledger.pods.row_of.values() if ledger.pods.models[pod].group == event.key
-    ]
+    members = list(ledger.orphans.pop(event.key, ()))
+    group = ledger.groups.get(event.key)
+    if group is not None:
+        members += group.pods()
     for pod in members:
-        remove_pod(ledger, ledger.pods.models[pod].key)
+        remove_pod(ledger, ledger.pods.keys[pod])
     ledger.groups.pop(event.key, None)
     ledger.open_groups.pop(event.key, None)
     ledger.gangs.pop(event.key, None)
@@ -133,13 +134,19 @@ def remove_pod(ledger: Ledger, key: str) -> None:
         return
     ledger.leave(row)
     ledger.move(row, states.GATED)
-    orphans = ledger.orphans.get(pods.models[row].group)
-    if orphans is not None:
-        orphans.pop(row, None)
+    _forget_orphan(ledger, pods.models[row].group, row)
     for index in (ledger.affinity_pods, ledger.deleted, ledger.promised):
         index.pop(row, None)
     ledger.holds.pop(key, None)
     pods.free_rows.append(row)
+
+
+def _forget_orphan(ledger: Ledger, group: str, row: int) -> None:
+    orphans = ledger.orphans.get(group)
+    if orphans is not None:
+        orphans.pop(row, None)
+        if not orphans:
+            del ledger.orphans[group]
 
 
 def _pod_state(ledger: Ledger, event: events.PodStateChanged) -> None:

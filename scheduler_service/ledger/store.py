@@ -109,7 +109,7 @@ class Ledger:
         self.promised: dict[int, None] = {}
         """Pods that came with a promise, whatever they are now."""
         self.orphans: dict[str, dict[int, None]] = {}
-        """Pods whose group is not there yet, by its key."""
+        """Pods whose group, or sub-group in it, is not there yet, by the group's key."""
         self.topologies: dict[str, Topology] = {}
         self.slices: tuple[ResourceSlice, ...] = ()
         self.vetoes: dict[str, tuple[StaticVeto, ...]] = {}
@@ -304,10 +304,11 @@ class Ledger:
             self.deleted[pod] = None
 
     def join(self, pod: int, group: Group) -> None:
-        """Count a pod in its leaf and charge its queue. A pod of an unknown sub-group stays out."""
+        """Count a pod in its leaf and charge its queue. A pod of an unknown sub-group stays an orphan."""
         pods = self.pods
         leaf = group.leaf_named(pods.models[pod].sub_group)
         if leaf is None:
+            self.orphans.setdefault(group.key, {})[pod] = None
             return
         state, shape = pods.state[pod], self.shapes.shapes[pods.shape[pod]]
         pods.leaf[pod] = leaf

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scheduler_service.ledger import events, states
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.pod import PodState
+from scheduler_service.model.pod_group import SubGroup
 from scheduler_service.model.snapshot import Snapshot
 from scheduler_service.planning.cycle import plan
 from tests.properties.book import exact, image
@@ -136,7 +137,14 @@ def _any_event(ledger: Ledger, snapshot: Snapshot, random: Random) -> events.Eve
         changed = msgspec.structs.replace(queue, priority=random.randrange(3))
         made.append(events.QueueChanged(changed))
     for group in snapshot.pod_groups:
-        made += [events.PodGroupRemoved(group.key), events.PodGroupChanged(group)]
+        renamed = SubGroup("", 1, children=(SubGroup("other", 1),))
+        elsewhere = random.choice(snapshot.queues).name
+        made += [
+            events.PodGroupRemoved(group.key),
+            events.PodGroupChanged(group),
+            events.PodGroupChanged(msgspec.structs.replace(group, gang=renamed)),
+            events.PodGroupChanged(msgspec.structs.replace(group, queue=elsewhere)),
+        ]
     made += [events.PodAdded(pod) for pod in snapshot.pods]
     for key in sorted(ledger.pods.row_of):
         state = random.choice([PodState.RUNNING, PodState.RELEASING, PodState.SUCCEEDED])

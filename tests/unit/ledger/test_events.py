@@ -11,6 +11,7 @@ from scheduler_service.model.claim import ClaimAllocation, ResourceClaim, Resour
 from scheduler_service.model.gpu import FractionOfGpu, GpuShare, WholeGpus
 from scheduler_service.model.plan import Evict, Pipeline, Statement
 from scheduler_service.model.pod import Pod, PodRequest, PodState
+from scheduler_service.model.pod_group import SubGroup
 from scheduler_service.model.reasons import Cancelled
 from scheduler_service.model.snapshot import BackOff, Hold, StaticVeto
 from scheduler_service.model.topology import Topology
@@ -115,6 +116,49 @@ def test_a_group_takes_its_pods_with_it(world: SmallWorld) -> None:
 
     assert free_gpus(ledger) == (2, 2)
     assert [pod.name for pod in ledger.snapshot(0).pods] == ["new-0"]
+
+
+class CountedReads(list[Pod]):
+    """Models of pods that count how often one is read."""
+
+    reads = 0
+
+    def __getitem__(self, index):
+        self.reads += 1
+        return super().__getitem__(index)
+
+
+@pytest.mark.parametrize("event", [events.PodGroupChanged, events.PodGroupRemoved])
+def test_news_of_a_group_looks_at_its_own_pods_only(event: type[events.Event]) -> None:
+    world = SmallWorld()
+    for number in range(200):
+        world.waits(f"w{number}", ONE)
+    ledger = world.ledger()
+    counted = ledger.pods.models = CountedReads(ledger.pods.models)
+    told = world.groups[7]
+
+    ledger.apply(event(told if event is events.PodGroupChanged else told.key))
+
+    assert counted.reads < 10
+
+
+def test_pods_of_a_sub_group_that_comes_later_are_let_in_then(world: SmallWorld) -> None:
+    """The tree of a group is changed: what it no longer names waits, and counts again once it does."""
+    ledger = world.ledger()
+    (old, new) = world.groups
+    other = SubGroup("", 1, children=(SubGroup("workers", 1),))
+    for group in (old, new):
+        ledger.apply(events.PodGroupChanged(msgspec.structs.replace(group, gang=other)))
+
+    assert held_gpu(ledger) == 0
+    assert free_gpus(ledger) == (1, 1)
+
+    ledger.apply(events.PodGroupChanged(old))
+    assert held_gpu(ledger) == 1000
+
+    ledger.apply(events.PodGroupRemoved(new.key))
+    assert "d/new-0" not in ledger.pods.row_of
+    assert not ledger.orphans
 
 
 def test_a_group_that_changes_its_queue_is_charged_there(world: SmallWorld) -> None:
