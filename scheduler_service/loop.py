@@ -2,14 +2,14 @@
 
 Rules: 1. It plans only when something happened or a moment it waits for has come. 2. A statement is assumed
 only after the backend accepted it. 3. A refused one makes its group back off, so that it never stands in
-others' way. 4. A fault in planning costs one cycle.
+others' way. 4. A fault in planning costs one cycle; an event that can not be entered costs itself, no other.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -73,6 +73,9 @@ class Loop:
         self._number = 0
         self._stale: frozenset[str] = frozenset()
         self._wake_at: int | None = None
+        self._is_in_doubt = False
+        self.note = ""
+        """What people should know of events that could not be entered; told in health until a restart."""
 
     def offer(self, *new: events.Event) -> None:
         """Take events that do not come from the backend (queues, usage) into the next turn."""
@@ -123,8 +126,23 @@ class Loop:
     def _drain(self) -> None:
         self._is_offered.clear()
         offered, self._offered = self._offered, []
-        self.ledger.apply_all(offered)
-        self.ledger.apply_all(_typed(self._backend.observed()))
+        for event in (*offered, *self._backend.observed()):
+            self._enter(event)
+        if self._is_in_doubt:  # what failed half-way left sums that its parts do not bear out
+            self.ledger = Ledger.from_snapshot(self.ledger.snapshot(self._clock()))
+            self._is_in_doubt = False
+
+    def _enter(self, event: object) -> None:
+        """Enter what happened; what can not be entered is told and left out, so that the rest is not lost with it."""
+        try:
+            self.ledger.apply(_typed(event))
+        except Exception as error:
+            log.exception("could not be entered and is left out: %s", type(event).__name__)
+            self._is_in_doubt = True
+            self.note = (
+                f"Something that happened ({type(event).__name__}) could not be entered in the books: {error!r}. "
+                "All else was. If a request looks wrong, restart the service; its log says more."
+            )
 
     async def _carry_out(
         self, plan: Plan, now: int
@@ -196,9 +214,8 @@ class Loop:
             offered.cancel()
 
 
-def _typed(observed: Iterable[object]) -> Iterable[events.Event]:
-    """Yield what a backend observed; anything but a ledger event is a fault of the backend."""
-    for event in observed:
-        if not isinstance(event, events.Event):
-            raise TypeError(f"A backend observed {type(event).__name__}, which is no ledger event.")
-        yield event
+def _typed(event: object) -> events.Event:
+    """Return what a backend observed; anything but a ledger event is a fault of the backend."""
+    if not isinstance(event, events.Event):
+        raise TypeError(f"{type(event).__name__} is no ledger event.")
+    return event

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from scheduler_service.ledger import events
+from scheduler_service.ledger import apply, events
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.loop import Cycle, Loop
 from scheduler_service.model.gpu import WholeGpus
@@ -161,14 +161,39 @@ def test_a_fault_of_the_planner_costs_one_cycle(monkeypatch: pytest.MonkeyPatch)
     assert [statement.group for statement in cycle.accepted] == ["n/a"]
 
 
-def test_what_is_no_event_is_a_fault_of_the_backend() -> None:
-    async def story() -> None:
-        backend = RefusingBackend()
-        backend.happened.append("hello")
-        with pytest.raises(TypeError, match="no ledger event"):
-            await loop_over(backend, ManualClock()).turn()
+@pytest.mark.parametrize("bad", ["hello", events.NodeAdded("no node")])
+def test_what_can_not_be_entered_is_told_and_costs_nothing_else(
+    bad: object, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault of the backend, or of ours: what came with it is still taken."""
 
-    asyncio.run(story())
+    async def story() -> tuple[Loop, Cycle]:
+        backend = RefusingBackend()
+        backend.happened.insert(0, bad)
+        loop = loop_over(backend, ManualClock())
+        return loop, await loop.turn()
+
+    loop, cycle = asyncio.run(story())
+    assert [statement.group for statement in cycle.accepted] == ["n/a"]
+    assert type(bad).__name__ in loop.note
+    assert "could not be entered" in caplog.text
+
+
+def test_an_event_that_fails_half_way_leaves_no_wrong_sums(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def half(ledger: Ledger, event: events.Event) -> None:
+        ledger.leave(ledger.pods.row_of["n/a-0"])
+        raise IndexError("a fault of ours")
+
+    monkeypatch.setitem(apply._HANDLERS, events.HoldEnded, half)
+
+    async def story() -> Cycle:
+        loop = loop_over(RefusingBackend(), ManualClock())
+        loop.offer(events.HoldEnded("n/a-0"))
+        return await loop.turn()
+
+    assert [statement.group for statement in asyncio.run(story()).accepted] == ["n/a"]
 
 
 def test_a_preemption_delay_ends_by_itself_and_begins_anew_with_an_eviction() -> None:
