@@ -1,4 +1,4 @@
-"""`python -m bench [--only GROUP] [--case NAME] [--json FILE]`, `python -m bench compare A B`."""
+"""`python -m bench [--only GROUP] [--case NAME] [--json FILE]`, `python -m bench compare A B`, `… bench cluster`."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ def main(arguments: list[str]) -> int:
     """Run the benchmarks or compare two files; return the exit status."""
     if arguments[:1] == ["compare"]:
         return compare(Path(arguments[1]), Path(arguments[2]))
+    if arguments[:1] == ["cluster"]:
+        from bench.cluster.table import main as on_a_cluster  # its needs are those of the tests
+
+        return on_a_cluster(arguments[1:])
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--only", choices=sorted(GROUPS), help="run one group")
     parser.add_argument("--case", default="", help="run cases whose name begins so")

@@ -1,0 +1,266 @@
+"""The rows: each makes its load, waits for the outcome and returns its figures. A row builds on those before it."""
+
+from __future__ import annotations
+
+import re
+import statistics
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from bench.cluster import bed
+from bench.cluster.load import Load, Object
+from tests.cluster.testbed.cluster import Cluster
+from tests.cluster.testbed.process import Process
+
+NODES, GPUS = 500, 8
+ALL = NODES * GPUS
+LIMIT_PODS = 2_000
+SINGLE_TRIES = 7
+SETTLE_S = 3.0
+ROOMY, OWNER = "bench-borrows", "bench-owns"
+"""Queues: one that has no GPU of its own, and one that owns half of them."""
+
+
+@dataclass
+class Bench:
+    """The cluster, the load and what rows leave for each other."""
+
+    cluster: Cluster
+    load: Load
+    processes: dict[str, Process] = field(default_factory=dict)
+    limit_per_s: float = 0.0
+
+    def space(self) -> str:
+        """Make a namespace and return the path of its pods."""
+        return f"/api/v1/namespaces/{self.cluster.new_namespace('bench')}/pods"
+
+    def cpu(self) -> dict[str, float]:
+        """Return the CPU seconds of our processes until now."""
+        return {name: bed.cpu_s(process) for name, process in self.processes.items()}
+
+
+Figures = dict[str, Any]
+Row = Callable[[Bench], Awaitable[Figures]]
+
+
+def pod(name: str, queue: str = "", *, gpus: int = 1, owner: Object | None = None) -> Object:
+    """Return a pod as people write it, or as an operator makes it for its owner."""
+    meta: Object = {"name": name, "labels": {"kai.scheduler/queue": queue} if queue else {}}
+    if owner is not None:
+        meta["labels"]["training.kubeflow.org/replica-type"] = "worker"
+        meta["ownerReferences"] = [
+            {
+                **{key: owner[key] for key in ("apiVersion", "kind")},
+                **{key: owner["metadata"][key] for key in ("name", "uid")},
+                "controller": True,
+            }
+        ]
+    limits = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "main", "image": "example.local/box", "resources": {"limits": limits}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+        },
+    }
+
+
+async def limit(bench: Bench) -> Figures:
+    """A loop that creates each pod and binds it at once: what the API server takes without a scheduler."""
+    pods = bench.space()
+    names = [f"limit-{number}" for number in range(LIMIT_PODS)]
+
+    async def one(name: str) -> None:
+        body = pod(name)
+        body["spec"]["schedulerName"] = "nobody"
+        await bench.load.send("POST", pods, body)
+        target = {"apiVersion": "v1", "kind": "Node", "name": f"node-{int(name[6:]) % NODES}"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}}
+        await bench.load.send("POST", f"{pods}/{name}/binding", {**binding, "target": target})
+
+    begun = time.monotonic()
+    await bench.load.side_by_side(one, names)
+    bench.limit_per_s = LIMIT_PODS / (time.monotonic() - begun)
+    bench.cluster.clean()
+    bench.cluster.nodes.add("node", count=NODES, gpus=GPUS)
+    return {"pods": LIMIT_PODS, "pods_per_s": round(bench.limit_per_s, 1)}
+
+
+async def fill(bench: Bench) -> Figures:
+    """4,000 one-GPU pods fill 4,000 GPUs: first create to last bound."""
+    pods, names = bench.space(), [f"fill-{number}" for number in range(ALL)]
+    async with bench.load.watching(pods):
+        before, begun = bench.cpu(), time.monotonic()
+        await bench.load.post_all(pods, (pod(name, ROOMY) for name in names))
+        created = time.monotonic() - begun
+        moments = await bench.load.bound(names)
+    took = moments[-1] - begun
+    used = {name: round(now - before[name], 1) for name, now in bench.cpu().items()}
+    return {
+        "pods": ALL,
+        "created_s": round(created, 1),
+        "last_bound_s": round(took, 1),
+        "pods_per_s": round(ALL / took, 1),
+        "of_limit": round(ALL / took / bench.limit_per_s, 2) if bench.limit_per_s else None,
+        "cpu_s": used,
+    }
+
+
+async def reclaim_one(bench: Bench) -> Figures:
+    """On the full cluster a pod of the queue that owns GPUs: its create to its binding, several times."""
+    pods, took = bench.space(), []
+    for number in range(SINGLE_TRIES):
+        name = f"one-{number}"
+        async with bench.load.watching(pods):
+            begun = time.monotonic()
+            await bench.load.send("POST", pods, pod(name, OWNER))
+            took.append((await bench.load.bound([name]))[0] - begun)
+    return {
+        "median_s": round(statistics.median(took), 2),
+        "min_s": round(min(took), 2),
+        "max_s": round(max(took), 2),
+    }
+
+
+async def reclaim_gang(bench: Bench) -> Figures:
+    """On the full cluster a gang of 250 one-GPU pods of the queue that owns GPUs."""
+    return await _gang(bench, "reclaims", workers=250, queue=OWNER)
+
+
+async def never_fits(bench: Bench) -> Figures:
+    """A gang that asks for 4,600 of 4,000 GPUs (575 pods of 8): until a pod says why."""
+    pods, owner, workers = await _job(bench, "huge", workers=575, queue=OWNER, gpus=8)
+    async with bench.load.watching(pods):
+        begun = time.monotonic()
+        await bench.load.post_all(pods, workers)
+        created = time.monotonic() - begun
+        sight = await bench.load.refused()
+    path = bench.cluster.admin.path_of(owner)
+    bench.cluster.admin.delete(path)
+    return {
+        "created_s": round(created, 2),
+        "told_s": round((sight.refused_at or 0.0) - begun, 2),
+        "says": sight.says,
+    }
+
+
+async def gang(bench: Bench) -> Figures:
+    """A gang of 512 one-GPU pods on the empty cluster: first and last bound."""
+    return await _gang(bench, "gang", workers=512, queue=OWNER)
+
+
+async def memory(bench: Bench) -> Figures:
+    """What our processes hold after all that, each with its children."""
+    each = {name: bed.resident_mib(process) for name, process in bench.processes.items()}
+    total = {kind: round(sum(one[kind] for one in each.values()), 1) for kind in ("rss", "pss")}
+    return {**{f"{name}_mib": one for name, one in each.items()}, "all_mib": total}
+
+
+async def large(bench: Bench) -> Figures:
+    """4,000 nodes and 40,000 running pods: memory, time to ready, and a cycle with one new pod."""
+    cluster, load = bench.cluster, bench.load
+    cluster.nodes.add("big", count=4_000 - NODES, gpus=GPUS)
+    pods = bench.space()
+    names = [f"runs-{number}" for number in range(40_000)]
+
+    async def one(name: str) -> None:
+        number = int(name[5:]) % 4_000
+        body = pod(name, ROOMY, gpus=0)
+        body["spec"]["nodeName"] = f"node-{number}" if number < NODES else f"big-{number - NODES}"
+        body["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+        await load.send("POST", pods, body)
+
+    await load.side_by_side(one, names)
+    begun = time.monotonic()
+    with bed.ours(cluster) as processes:
+        ready = bed.elapsed(begun)
+        async with load.watching(pods):
+            begun = time.monotonic()
+            await load.send("POST", pods, pod("first", OWNER))
+            first = (await load.bound(["first"]))[0] - begun
+            singles = []
+            for number in range(SINGLE_TRIES):
+                begun = time.monotonic()
+                await load.send("POST", pods, pod(f"new-{number}", OWNER))
+                singles.append((await load.bound([f"new-{number}"]))[0] - begun)
+        held = {name: bed.resident_mib(process) for name, process in processes.items()}
+        cycle = _cycle_ms(processes["serve"])
+    return {
+        "ready_s": ready,
+        "first_bound_s": round(first, 2),
+        "one_pod_median_s": round(statistics.median(singles), 2),
+        "last_cycle_ms": cycle,
+        "serve_mib": held["serve"],
+        "binder_mib": held["binder"],
+    }
+
+
+def _cycle_ms(serve: Process) -> float | None:
+    found = re.search(r"health on [^\s:]+:(\d+)", serve.log.read_text())
+    if found is None:
+        return None
+    url = f"http://127.0.0.1:{found[1]}/metrics"
+    with urllib.request.urlopen(url) as answer:
+        text = answer.read().decode()
+    line = re.search(r"^kai_e2e_scheduling_latency_milliseconds (\S+)$", text, re.MULTILINE)
+    return None if line is None else round(float(line[1]), 1)
+
+
+async def _gang(bench: Bench, name: str, *, workers: int, queue: str) -> Figures:
+    pods, owner, bodies = await _job(bench, name, workers=workers, queue=queue, gpus=1)
+    async with bench.load.watching(pods):
+        begun = time.monotonic()
+        await bench.load.post_all(pods, bodies)
+        created = time.monotonic() - begun
+        moments = await bench.load.bound(body["metadata"]["name"] for body in bodies)
+    bench.cluster.admin.delete(bench.cluster.admin.path_of(owner))
+    return {
+        "pods": workers,
+        "created_s": round(created, 2),
+        "first_bound_s": round(moments[0] - begun, 2),
+        "last_bound_s": round(moments[-1] - begun, 2),
+    }
+
+
+async def _job(
+    bench: Bench, name: str, *, workers: int, queue: str, gpus: int
+) -> tuple[str, Object, list[Object]]:
+    """Make a PyTorchJob, and return the path of its pods, it, and the pods that its operator would make."""
+    pods = bench.space()
+    namespace = pods.split("/")[4]
+    template = {"spec": {"containers": [{"name": "pytorch", "image": "example.local/box"}]}}
+    owner = bench.cluster.admin.create(
+        {
+            "apiVersion": "kubeflow.org/v1",
+            "kind": "PyTorchJob",
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {"kai.scheduler/queue": queue},
+            },
+            "spec": {
+                "pytorchReplicaSpecs": {"Worker": {"replicas": workers, "template": template}}
+            },
+        }
+    )
+    names = (f"{name}-worker-{number}" for number in range(workers))
+    return pods, owner, [pod(each, queue, gpus=gpus, owner=owner) for each in names]
+
+
+def clear(bench: Bench, keep: Iterable[str] = ()) -> None:
+    """Remove all pods of the rows before."""
+    admin = bench.cluster.admin
+    for one in admin.list("/api/v1/namespaces", labelSelector="testbed.kai/test"):
+        name = one["metadata"]["name"]
+        if name not in keep:
+            pods = f"/api/v1/namespaces/{name}/pods"
+            admin.delete(pods, grace_s=0)
+            admin.wait_for(pods, lambda left: not left, f"the pods of {name} are gone")
