@@ -14,6 +14,7 @@ from scheduler_service.model.pod_group import SubGroup
 from scheduler_service.model.topology import TopologyConstraint
 
 API_VERSION = "scheduling.run.ai/v2alpha2"
+OURS = "kai.scheduler/"
 _DECIDED_BY_WORKLOAD = {
     "minMember",
     "minSubGroup",
@@ -60,7 +61,7 @@ def merged(
     """
     wanted, old = manifest(group), Object(existing)
     spec = _merged_spec(group, wanted["spec"], old)
-    annotations = {**old.annotations, **wanted["metadata"]["annotations"]}
+    annotations = {**old.annotations, **_taken_over(group, wanted, old)}
     if not group.released:
         annotations.pop(keys.RELEASED, None)
     metadata = {
@@ -71,6 +72,20 @@ def merged(
     }
     new = {**existing, "metadata": metadata, "spec": spec}
     return None if new == _complete(old) else new
+
+
+def _taken_over(group: GroupDescription, wanted: Raw, old: Object) -> dict[str, str]:
+    """Return the workload's annotations that its group takes over.
+
+    A lone pod is its own workload, and what a kubelet or a network plug-in notes on it later says nothing of the
+    group: it would cost a write for each pod that starts.
+    """
+    notes: dict[str, str] = wanted["metadata"]["annotations"]
+    if group.owner.kind != "Pod":
+        return notes
+    return {
+        key: word for key, word in notes.items() if key in old.annotations or key.startswith(OURS)
+    }
 
 
 def _merged_spec(group: GroupDescription, wanted: dict[str, Any], old: Object) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from scheduler_service.backends.kubernetes.client import KubeClient
 from scheduler_service.backends.kubernetes.cluster import KubernetesCluster, Options
+from scheduler_service.backends.kubernetes.controllers.memberships import Memberships
 from scheduler_service.backends.kubernetes.controllers.metrics import Turn
 from scheduler_service.backends.kubernetes.controllers.suite import Controllers, Followed
 from scheduler_service.backends.kubernetes.leader import identity
@@ -100,6 +101,10 @@ class InCluster:
             scope=lambda: cluster.world.scope,
             listen=cluster.listen,
             observe_group=cluster.reflectors["groups"].observe,
+            memberships=Memberships(
+                cluster.reflectors["pods"],
+                lambda pod: cluster.world.overlay.place(pod) is not None,
+            ),
             troubles=cluster.world.troubles,
         )
         controllers = Controllers(

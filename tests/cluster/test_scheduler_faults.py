@@ -51,13 +51,13 @@ def many(stage: Stage, count: int) -> list[str]:
     return [stage.alone(f"p{number}", gpus=1) for number in range(count)]
 
 
-def test_a_plain_pod_costs_at_most_five_writes(stage: Stage) -> None:
-    """A bare pod with a queue's name: group, link, binding, event, status. No condition is written twice."""
+def test_a_plain_pod_costs_four_writes(stage: Stage) -> None:
+    """A bare pod with a queue's name: group, binding (it links both), event, status. No condition twice."""
     stage.cluster.nodes.add("n", gpus=GPUS)
     with by_proxy(stage.cluster, "--no-leader-elect") as (proxy, _):
         names = [
-            # Without GPUs: the test's kubelet would note their ids on the pod, which no real one does.
-            stage.pod(f"p{n}", cpu="1", labels={"kai.scheduler/queue": stage.default})
+            # With a GPU: the test's kubelet notes its id on the pod, as network plug-ins do their addresses.
+            stage.pod(f"p{n}", gpus=1, labels={"kai.scheduler/queue": stage.default})
             for n in range(GPUS)
         ]
         stage.running(*names)
@@ -77,8 +77,10 @@ def test_a_plain_pod_costs_at_most_five_writes(stage: Stage) -> None:
     )
     bindings = [one for one in writes if one.path.endswith("/binding")]
     assert len(bindings) == GPUS
+    linked = [stage.admin.get(stage.path(name))["metadata"]["annotations"] for name in names]
+    assert all(notes["pod-group-name"].startswith("pg-p") for notes in linked)
     # The look-out of `settled` made its own group; its event and status are few and counted along.
-    assert len(writes) <= 5 * (GPUS + 1), kinds
+    assert len(writes) <= 4 * (GPUS + 1), kinds
 
 
 def _is_allocated(group: dict) -> bool:

@@ -32,6 +32,7 @@ RELIST_AFTER = 5
 """After so many failures in a row the version itself may be what the server does not like."""
 OnEvent = Callable[[T | None, T | None], None]
 Decode = Callable[[bytes], T]
+Amend = Callable[[T], T | None]
 
 
 class _Head(msgspec.Struct, gc=False, rename="camel"):
@@ -101,6 +102,7 @@ class Reflector(Generic[T]):
         self._failures = 0
         self._last_version = ""
         self._gone: dict[str, None] = {}
+        self._beliefs: dict[str, tuple[str, Amend[T]]] = {}
         self._last_trouble = ""
 
     async def run(self) -> None:
@@ -128,6 +130,26 @@ class Reflector(Generic[T]):
         head = _decode_head(raw).metadata
         if head.uid not in self._gone:  # the answer may come after the news that it is gone again
             self._take(head, raw)
+
+    def believe(self, key: str, uid: str, amend: Amend[T]) -> None:
+        """Know more of an object than the API shows: `amend` adds it, or says None once the API shows it itself."""
+        head, old = self._heads.get(key), self.items.get(key)
+        if head is None or head[0] != uid or old is None:
+            return
+        self._beliefs[key] = (uid, amend)
+        self.items[key] = self._amended(key, uid, old)
+        self._tell(old, self.items[key])
+
+    def is_believed(self, key: str) -> bool:
+        """Whether more is known of an object than the API shows."""
+        return key in self._beliefs
+
+    def _amended(self, key: str, uid: str, shown: T) -> T:
+        believed, amend = self._beliefs.get(key, ("", None))
+        found = amend(shown) if amend is not None and believed == uid else None
+        if found is None:
+            self._beliefs.pop(key, None)
+        return shown if found is None else found
 
     async def _pause(self, error: KubeError | None) -> None:
         self._failures += 1
@@ -225,7 +247,7 @@ class Reflector(Generic[T]):
         if new is None:
             self.items.pop(key, None)
         else:
-            self.items[key] = new
+            self.items[key] = new = self._amended(key, head.uid, new)
         self._tell(old, new)
 
     def _decoded(self, key: str, body: bytes) -> T | None:
@@ -249,5 +271,6 @@ class Reflector(Generic[T]):
 
     def _drop(self, key: str) -> None:
         self._heads.pop(key, None)
+        self._beliefs.pop(key, None)
         old = self.items.pop(key, None)
         self._tell(old, None)

@@ -1,8 +1,8 @@
 """Drives the pod grouper in a cluster: each pod of ours gets its group, and the group follows its workload.
 
-Rules: 1. The group is written before the pod is told to be in it. 2. What is written is only what differs, for the
-version it was made from; who comes second looks again. 3. What grouping leaves alone is left alone. 4. All is said by
-API objects: whoever leads next finds everything there.
+Rules: 1. The group is written before a pod is in it; the pod is told with its binding, or a moment later. 2. What is
+written is only what differs, for the version it was made from; who comes second looks again. 3. What grouping leaves
+alone is left alone. 4. All is said by API objects: whoever leads next finds everything there.
 """
 
 from __future__ import annotations
@@ -16,6 +16,11 @@ from typing import Any
 
 from scheduler_service.backends.kubernetes import names
 from scheduler_service.backends.kubernetes.bind_worker import Writes
+from scheduler_service.backends.kubernetes.controllers.memberships import (
+    TOLD_AFTER_S,
+    Memberships,
+    is_membership_alone,
+)
 from scheduler_service.backends.kubernetes.controllers.news import of_pod
 from scheduler_service.backends.kubernetes.controllers.owners import Owners
 from scheduler_service.backends.kubernetes.controllers.recorder import Recorder
@@ -69,6 +74,7 @@ class Ground:
     namespaces: Mapping[str, RawNamespace]
     is_ours: Callable[[RawPod], bool]
     observe_group: Callable[[bytes], None]
+    memberships: Memberships
 
 
 class Grouping:
@@ -97,6 +103,8 @@ class Grouping:
     # -- what changed ------------------------------------------------------------------------------------
     def pod_changed(self, old: RawPod | None, new: RawPod | None) -> None:
         """Look at a pod that came, went, or changed in what grouping reads."""
+        if self._ground.memberships.is_speaking:
+            return
         if new is None:
             if old is not None:
                 self.work.mark(old.key)
@@ -193,10 +201,25 @@ class Grouping:
         if pod.metadata.annotations.get(keys.RELEASED, "") != released:
             meta = patch.setdefault("metadata", {})
             meta.setdefault("annotations", {})[keys.RELEASED] = released or None
-        if patch:
-            await self._patch_pod(pod, patch)
+        await self._tell_pod(pod, patch, group.name)
         for note in grouped.notes:
             self._warn(pod, note)
+
+    async def _tell_pod(self, pod: RawPod, patch: dict[str, Any], group: str) -> None:
+        """Write what a pod should say; its group alone goes with its binding where that comes at once."""
+        members = self._ground.memberships
+        if members.is_untold(pod):
+            if not patch and members.goes_with_binding(pod):
+                self.work.mark(pod.key, TOLD_AFTER_S)
+                return
+            meta = patch.setdefault("metadata", {})
+            meta.setdefault("annotations", {}).setdefault(keys.POD_GROUP, group)
+        elif is_membership_alone(patch) and not pod.spec.node_name:
+            members.assume(pod, group)
+            self.work.mark(pod.key, TOLD_AFTER_S)
+            return
+        if patch:
+            await self._patch_pod(pod, patch)
 
     async def _let_go(self, pod: RawPod, why: Release) -> None:
         """Have a pod that nobody wants any more not be placed."""

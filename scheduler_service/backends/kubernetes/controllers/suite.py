@@ -19,6 +19,7 @@ from scheduler_service.backends.kubernetes.controllers.grouping_config import (
     choose,
     decode_config_map,
 )
+from scheduler_service.backends.kubernetes.controllers.memberships import Memberships
 from scheduler_service.backends.kubernetes.controllers.metrics import Metrics, Turn
 from scheduler_service.backends.kubernetes.controllers.metrics_state import State
 from scheduler_service.backends.kubernetes.controllers.news import Happenings
@@ -50,6 +51,7 @@ class Followed:
     scope: Callable[[], Scope]
     listen: Callable[[str, OnChange], None]
     observe_group: Callable[[bytes], None]
+    memberships: Memberships
     troubles: Mapping[str, str]
     """Pods that can not be scheduled as they are written, and why."""
 
@@ -84,6 +86,7 @@ class Controllers:
                 namespaces=self.namespaces.items,
                 is_ours=self._is_ours,
                 observe_group=followed.observe_group,
+                memberships=followed.memberships,
             ),
             choices=Choices(self._settings()),
         )

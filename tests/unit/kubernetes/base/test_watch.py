@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.backends.kubernetes.access import Access
 from scheduler_service.backends.kubernetes.client import KubeClient
@@ -190,6 +191,44 @@ def test_what_we_wrote_is_known_at_once_and_not_told_again() -> None:
         assert story.told[-1] == ("mine", "-", "20")
         reflector.observe(msgspec.json.encode(thing("mine", 20)))
         assert len(story.told) == 2
+
+    play([listed(5, thing("x", 1))], [], act)
+
+
+def noted(found: AnyObject) -> AnyObject | None:
+    """Add a note, unless the API shows one."""
+    if found.metadata.annotations:
+        return None
+    return replace(found, metadata=replace(found.metadata, annotations={"note": "ours"}))
+
+
+def test_what_is_believed_stays_until_the_api_shows_it() -> None:
+    async def act(story: Story, reflector: Reflector[AnyObject]) -> None:
+        await story.until(1)
+        reflector.believe("a/x", "x", noted)
+        assert len(story.told) == 2
+        assert reflector.items["a/x"].metadata.annotations == {"note": "ours"}
+        reflector.observe(msgspec.json.encode(thing("x", 7)))
+        assert reflector.items["a/x"].metadata.annotations == {"note": "ours"}
+        assert reflector.is_believed("a/x")
+        shown = thing("x", 8)
+        shown["metadata"]["annotations"] = {"note": "the API's"}
+        reflector.observe(msgspec.json.encode(shown))
+        assert reflector.items["a/x"].metadata.annotations == {"note": "the API's"}
+        assert not reflector.is_believed("a/x")
+
+    play([listed(5, thing("x", 1))], [], act)
+
+
+def test_nothing_is_believed_of_another_object_of_that_name() -> None:
+    async def act(story: Story, reflector: Reflector[AnyObject]) -> None:
+        await story.until(1)
+        reflector.believe("a/x", "an earlier one", noted)
+        reflector.believe("a/nobody", "nobody", noted)
+        reflector.believe("a/x", "x", noted)
+        reflector.observe(msgspec.json.encode(thing("x", 9, "made anew")))
+        assert story.told[1:] == [("x", "1", "1"), ("x", "1", "-"), ("x", "-", "9")]
+        assert not reflector.items["a/x"].metadata.annotations
 
     play([listed(5, thing("x", 1))], [], act)
 

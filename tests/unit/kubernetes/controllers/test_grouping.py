@@ -7,9 +7,12 @@ import json
 from typing import Any
 
 from scheduler_service.backends.kubernetes.controllers.grouping import Choices, Ground, Grouping
+from scheduler_service.backends.kubernetes.controllers.memberships import Memberships
 from scheduler_service.backends.kubernetes.controllers.recorder import Recorder
 from scheduler_service.backends.kubernetes.decode.groups import decode_pod_group
+from scheduler_service.backends.kubernetes.decode.pods import group_key
 from scheduler_service.backends.kubernetes.decode.stores import Stores
+from scheduler_service.backends.kubernetes.encode.binding import binding
 from scheduler_service.backends.kubernetes.encode.pod_group import as_table, change, difference
 from scheduler_service.backends.kubernetes.errors import Conflict
 from scheduler_service.backends.kubernetes.objects import RawPod, decode_pod
@@ -106,10 +109,27 @@ def pod(name: str = "p", **parts: Any) -> RawPod:
     return decode_pod(objects.raw(raw))
 
 
+class FollowedPods:
+    """Pods as a reflector knows them, with what we know besides."""
+
+    def __init__(self, stores: Stores) -> None:
+        self.stores = stores
+        self.believed: dict[str, str] = {}
+
+    def believe(self, key: str, uid: str, amend: Any) -> None:
+        self.stores.pods[key] = amend(self.stores.pods[key])
+        self.believed[key] = uid
+
+    def is_believed(self, key: str) -> bool:
+        return key in self.believed
+
+
 class Bed:
     def __init__(self, *pods: RawPod) -> None:
         self.stores = Stores(pods={each.key: each for each in pods})
         self.api = Api(self.stores)
+        self.pods = FollowedPods(self.stores)
+        self.starting: set[str] = set()
         self.owners = OwnersByHand()
         self.recorder = Recorder(self.api.post, "test")
         owners: Any = self.owners
@@ -124,6 +144,7 @@ class Bed:
                 namespaces={},
                 is_ours=lambda _pod: True,
                 observe_group=self.api.observe,
+                memberships=Memberships(self.pods, lambda pod: pod.key in self.starting),
             ),
             choices=Choices(GroupingSettings()),
         )
@@ -140,15 +161,40 @@ class Bed:
         return [(method, path.rpartition("/")[2]) for method, path, _ in self.api.writes]
 
 
-def test_a_gang_costs_one_group_and_one_write_a_pod() -> None:
+def test_a_gang_costs_one_group_and_its_pods_are_told_with_their_bindings() -> None:
     bed = Bed(pod("p"), pod("q"))
     bed.owners.job = a_job()
-    assert bed.look() == [("POST", "podgroups"), ("PATCH", "p"), ("PATCH", "q")]
+    assert bed.look() == [("POST", "podgroups")]
     assert bed.owners.fetched == 1
-    assert bed.api.writes[1][2]["metadata"] == {
-        "uid": "uid-p",
+    assert [group_key(each) for each in bed.stores.pods.values()] == [KEY, KEY]
+    bed.starting = {"a/p"}
+    assert bed.look() == [("PATCH", "q")]  # it waits: nobody else will tell it
+    assert bed.api.writes[0][2]["metadata"] == {
+        "uid": "uid-q",
         "annotations": {"pod-group-name": "pg-j-uid-j"},
     }
+    notes = binding(bed.stores.pods["a/p"], "n0")["metadata"]["annotations"]
+    assert notes["pod-group-name"] == "pg-j-uid-j"
+
+
+def test_a_pod_that_somebody_else_bound_is_told_its_group() -> None:
+    bed = Bed(pod("p", node="n0"))
+    bed.owners.job = a_job()
+    assert bed.look() == [("POST", "podgroups"), ("PATCH", "p")]
+
+
+def test_what_a_network_plug_in_notes_on_a_lone_pod_costs_no_write_of_its_group() -> None:
+    raw = objects.pod("p", group="")
+    bed = Bed(decode_pod(objects.raw(raw)))
+    assert bed.look() == [("POST", "podgroups")]
+    (made,) = bed.api.groups.values()
+    notes = {"pod-group-name": made["metadata"]["name"], "cni.example/address": "10.0.0.1"}
+    raw["metadata"]["annotations"] = {**notes, "kai.scheduler/topology": "t"}
+    bed.stores.pods["a/p"] = decode_pod(objects.raw(raw))
+    bed.pods.believed.clear()
+    bed.look()
+    ((patch),) = [body for _, _, body in bed.api.writes]
+    assert patch["metadata"]["annotations"] == {"kai.scheduler/topology": "t"}
 
 
 def test_a_suspended_owner_releases_its_group_and_takes_it_back() -> None:
