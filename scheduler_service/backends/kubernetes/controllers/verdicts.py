@@ -1,9 +1,10 @@
 """Tells waiting pods, their groups and their owners why they wait: conditions and events, on change only.
 
 Rules: 1. A verdict is told when it has stood for a while and no pod of its group came meanwhile, so that nothing wrong
-is said of a gang whose objects are still arriving. 2. The same kind of verdict with other numbers is told again only
-now and then. 3. What the API says already is not written. 4. A pod's condition is written for the version that was
-looked at: it never covers a binding. 5. Conditions of a group go when nothing of it waits.
+is said of a gang whose objects are still arriving; sooner where all that must start together is there. 2. The same kind
+of verdict with other numbers is told again only now and then. 3. What the API says already is not written. 4. A pod's
+condition is written for the version that was looked at: it never covers a binding. 5. Conditions of a group go when
+nothing of it waits.
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ class Settling:
     """How long a verdict must have stood, and how often the same one with other numbers is told."""
 
     settle_s: float = 2.0
+    complete_s: float = 0.8
+    """The same for a group that has all it needs to start: only its place is missing."""
     again_s: float = 60.0
     missing_s: float = 10.0
 
@@ -129,8 +132,8 @@ class Verdicts:
             elif reason is not None and not _is_no_verdict(reason):
                 is_same = known is not None and known.kind is type(reason)
                 since = known.since if known is not None and is_same else now
-                self._standing[waiting.group] = Said(waiting, reason, since)
-                self.work.mark(waiting.group, self._settling.settle_s)
+                said = self._standing[waiting.group] = Said(waiting, reason, since)
+                self.work.mark(waiting.group, self._settle_s(said))
         for group in before:
             self.work.mark(group, self._settling.settle_s)
 
@@ -209,12 +212,16 @@ class Verdicts:
 
     def _left(self, key: str, said: Said) -> float:
         """Return for how long the verdict has to wait still."""
-        settle = self._settling.settle_s
+        settle = self._settle_s(said)
         moments = [said.since + settle, self._arrived.get(key, 0.0) + settle]
         kind, text, at = self._told.get(key, (None, "", 0.0))
         if kind is said.kind and text != said.text:
             moments.append(at + self._settling.again_s)
         return max(moments) - self._clock()
+
+    def _settle_s(self, said: Said) -> float:
+        """Return how long a verdict must have stood."""
+        return self._settling.settle_s if said.kind is NotReady else self._settling.complete_s
 
     def _without_group(self, key: str, waiting: Iterable[RawPod]) -> None:
         """Tell pods that their group is not there, once it could have come."""

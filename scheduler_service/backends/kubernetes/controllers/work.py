@@ -39,11 +39,10 @@ class Work:
         self._is_marked = asyncio.Event()
 
     def mark(self, key: str, after_s: float = 0.0) -> None:
-        """Have a key looked at: now, or (if nothing comes before) after a while."""
+        """Have a key looked at: now, or (if nothing comes before) after a while; the earliest of several counts."""
         if after_s > 0:
-            if key not in self._timers and key not in self._marked:
-                loop = asyncio.get_running_loop()
-                self._timers[key] = loop.call_later(after_s, self._ring, key)
+            if key not in self._marked:
+                self._ring_by(key, asyncio.get_running_loop().time() + after_s)
             return
         self._cancel(key)
         self._marked[key] = None
@@ -60,6 +59,12 @@ class Work:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._work())
+
+    def _ring_by(self, key: str, moment: float) -> None:
+        timer = self._timers.get(key)
+        if timer is None or moment < timer.when():
+            self._cancel(key)
+            self._timers[key] = asyncio.get_running_loop().call_at(moment, self._ring, key)
 
     def _ring(self, key: str) -> None:
         self._timers.pop(key, None)

@@ -26,8 +26,8 @@ from scheduler_service.model.reasons import (
 from tests.unit.kubernetes import objects
 
 OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "uid-j"}
-NOW = Settling(settle_s=0, again_s=0, missing_s=0)
-SOON = Settling(settle_s=0.01, again_s=60, missing_s=0.01)
+NOW = Settling(settle_s=0, complete_s=0, again_s=0, missing_s=0)
+SOON = Settling(settle_s=0.01, complete_s=0.01, again_s=60, missing_s=0.01)
 
 
 class Api:
@@ -178,6 +178,23 @@ def test_a_gang_that_is_not_there_yet_gets_news_and_no_condition() -> None:
             await bed.until(lambda api: len(api.events) == 2)
         assert bed.api.patches == []
         assert sorted(bed.api.told()) == [("Job", "NotReady"), ("PodGroup", "NotReady")]
+
+    asyncio.run(story())
+
+
+def test_what_is_all_there_need_not_wait_for_more_to_come() -> None:
+    """A gang that has its minimum misses nothing but a place; one that has not may only be arriving."""
+
+    async def story() -> None:
+        member = pod()
+        bed = Bed(member, settling=Settling(settle_s=600, complete_s=0.01))
+        async with bed:
+            bed.verdicts.pod_changed(None, member)
+            bed.says(NotReady(1, 2, 0))
+            await bed.look()
+            assert bed.api.patches == []
+            bed.says(NOWHERE)
+            await bed.until(lambda api: api.patches)
 
     asyncio.run(story())
 
