@@ -16,9 +16,10 @@ env: ## .venv/ with everything, and the built lab extension
 lab: env ## JupyterLab on the tour, with the scheduler on this machine
 	@$(RUN) -m tools.lab
 
-test: env ## all tests but those of `make cluster`, on all cores; T="path -k word" for some
+test: env ## all tests, on all cores, then those on a real Kubernetes; T="path -k word" for some
 	@$(RUN) -m tools.browser
 	@$(RUN) -m pytest $(or $(T),--numprocesses=auto --dist=loadfile --ignore=tests/cluster)
+	@$(if $(T),,$(MAKE) --no-print-directory cluster)
 
 cluster: env ## the tests on a real Kubernetes, built here the first time; its real node needs root
 	@$(RUN) -m tools.cluster
