@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from tests.cluster.admission_bed import admission
-from tests.cluster.testbed.cluster import DEPLOY, Cluster
+from tests.cluster.testbed.cluster import DEPLOY, OUR_NAMESPACE, Cluster
 from tests.cluster.testbed.control_plane import API_ADDRESS
 from tests.cluster.testbed.namespace import NetworkNamespace, possible
 from tests.cluster.testbed.operators import apply_crds
@@ -52,7 +52,9 @@ def ours(cluster: Cluster, *, admits: bool = True) -> Iterator[dict[str, Process
         serve = str(cluster.access("kai-scheduler").kubeconfig)
         binder = str(cluster.access("kai-binder").kubeconfig)
         found["serve"] = cluster.kai("serve", "--backend", "kubernetes", "--kubeconfig", serve)
-        found["binder"] = cluster.kai("binder", "--kubeconfig", binder)
+        found["binder"] = cluster.kai(
+            "binder", "--kubeconfig", binder, "--namespace", OUR_NAMESPACE
+        )
         for process in found.values():
             ending.callback(process.kill)
         found["serve"].wait_until(lambda: _leads(cluster), "the scheduler leads")

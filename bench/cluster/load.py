@@ -10,7 +10,7 @@ import json
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,21 +96,31 @@ class Load:
         """Note from here on what becomes of the pods of a collection, which is read once before."""
         page = await self.send("GET", f"{pods}?limit=1")
         self.pods = {}
-        following = asyncio.create_task(self._follow(pods, page["metadata"]["resourceVersion"]))
-        try:
+        async with asyncio.TaskGroup() as group:  # a watch that fails ends the row
+            following = group.create_task(self._follow(pods, page["metadata"]["resourceVersion"]))
             yield
-        finally:
             following.cancel()
-            with suppress(asyncio.CancelledError):
-                await following
 
     async def _follow(self, pods: str, since: str) -> None:
-        url = f"{self._server}{pods}"
-        query = {"watch": "1", "resourceVersion": since, "timeoutSeconds": "3600"}
-        async with self._session.get(url, params=query) as answer:
-            answer.raise_for_status()
-            async for line in answer.content:
-                self._note(json.loads(line)["object"], time.monotonic())
+        """Watch from a version on; a server that ends a slow watch is asked again from where it was."""
+        while True:
+            query = {"watch": "1", "resourceVersion": since, "allowWatchBookmarks": "true"}
+            async with self._session.get(f"{self._server}{pods}", params=query) as answer:
+                answer.raise_for_status()
+                async for line in answer.content:
+                    event = json.loads(line)
+                    if event["type"] == "ERROR":
+                        since = await self._see_all(pods)
+                        break
+                    since = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] != "BOOKMARK":
+                        self._note(event["object"], time.monotonic())
+
+    async def _see_all(self, pods: str) -> str:
+        page = await self.send("GET", pods)
+        for one in page["items"]:
+            self._note(one, time.monotonic())
+        return str(page["metadata"]["resourceVersion"])
 
     def _note(self, pod: Object, now: float) -> None:
         sight = self.pods.setdefault(pod["metadata"]["name"], Sight())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import statistics
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +22,8 @@ ALL = NODES * GPUS
 LIMIT_PODS = 2_000
 SINGLE_TRIES = 7
 SETTLE_S = 3.0
+WRITES = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE"})
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
 ROOMY, OWNER = "bench-borrows", "bench-owns"
 """Queues: one that has no GPU of its own, and one that owns half of them."""
 
@@ -40,6 +44,17 @@ class Bench:
     def cpu(self) -> dict[str, float]:
         """Return the CPU seconds of our processes until now."""
         return {name: bed.cpu_s(process) for name, process in self.processes.items()}
+
+    def writes(self) -> Counter[str]:
+        """Return how many objects the API server was asked to write until now, by kind and verb."""
+        found: Counter[str] = Counter()
+        for line in self.cluster.admin.text("/metrics").splitlines():
+            if line.startswith("apiserver_request_total{") and 'code="20' in line:
+                said = dict(_LABEL.findall(line))
+                if said["verb"] in WRITES:
+                    kind = "/".join(filter(None, (said["resource"], said["subresource"])))
+                    found[f"{said['verb']} {kind}"] += int(float(line.rpartition(" ")[2]))
+        return found
 
 
 Figures = dict[str, Any]
@@ -98,12 +113,14 @@ async def fill(bench: Bench) -> Figures:
     """4,000 one-GPU pods fill 4,000 GPUs: first create to last bound."""
     pods, names = bench.space(), [f"fill-{number}" for number in range(ALL)]
     async with bench.load.watching(pods):
-        before, begun = bench.cpu(), time.monotonic()
+        before, written, begun = bench.cpu(), bench.writes(), time.monotonic()
         await bench.load.post_all(pods, (pod(name, ROOMY) for name in names))
         created = time.monotonic() - begun
         moments = await bench.load.bound(names)
     took = moments[-1] - begun
     used = {name: round(now - before[name], 1) for name, now in bench.cpu().items()}
+    await asyncio.sleep(SETTLE_S)
+    made = bench.writes() - written
     return {
         "pods": ALL,
         "created_s": round(created, 1),
@@ -111,6 +128,7 @@ async def fill(bench: Bench) -> Figures:
         "pods_per_s": round(ALL / took, 1),
         "of_limit": round(ALL / took / bench.limit_per_s, 2) if bench.limit_per_s else None,
         "cpu_s": used,
+        "writes_per_pod": {kind: round(n / ALL, 2) for kind, n in made.most_common(10)},
     }
 
 
