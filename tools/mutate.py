@@ -1,19 +1,22 @@
 """`python -m tools.mutate FILE…`: do the scenarios notice small faults in the planner?
 
 Each mutant is put into the running planner in a child process and meets the scenarios and tables
-and laws that run its line, the quickest first. The first that fails has caught it. Results are kept in
-`.build/mutation/`, so that a run that was stopped goes on where it was; a function that changed is
-judged anew. `--quick S`: only the quickest cases, S seconds of them; then `--survivors` lets those
-that nobody caught meet all cases, and with `--tests PATH…` tests as well. `--report` only lists.
-`--only PREFIX…` takes some of the cases: those written for the survivors at hand.
+and laws that run its line: those that caught the mutants before it, then the quickest. The first
+that fails has caught it. Results are kept in `.build/mutation/`, so that a run that was stopped
+goes on where it was; a function that changed is judged anew. `--quick S`: only the quickest cases,
+S seconds of them; then `--survivors` lets those that nobody caught meet all cases, and with
+`--tests PATH…` tests as well. `--report` only lists. `--only PREFIX…` takes some of the cases:
+those written for the survivors at hand.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import gc
 import importlib
 import inspect
+import itertools
 import json
 import os
 import resource
@@ -44,12 +47,14 @@ CAUGHT, SURVIVED = 1, 0
 
 @dataclass(slots=True)
 class Case:
-    """A scenario or table: what runs it, how long that took, and which lines it ran."""
+    """A scenario or table: what runs it, how long that took, which lines it ran, what it caught."""
 
     name: str
     fails: Callable[[], bool]
     seconds: float = 0.0
     lines: set[tuple[str, int]] = field(default_factory=set)
+    catch: int = 0
+    """The number of the last mutant it caught: neighbours are often caught by the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,21 @@ def observe(cases: Iterable[Case], files: set[str]) -> None:
             raise SystemExit(f"{case.name} fails without a mutant: mend that first.")
 
 
+def judge_all(
+    cases: list[Case], texts: dict[Path, str], options: Options, *, survivors: bool
+) -> None:
+    """Judge the open mutants of files, and keep each result at once."""
+    by_name = {case.name: case for case in cases}
+    catches = itertools.count(1)
+    gc.freeze()  # what is here stays: no child need look through it again
+    for file, text in texts.items():
+        for mutant in open_mutants(file, text, survivors=survivors):
+            caught_by = judge(cases, file, text, mutant, options)
+            keep(file, mutant, caught_by)
+            if caught_by in by_name:
+                by_name[caught_by].catch = next(catches)
+
+
 def judge(cases: list[Case], file: Path, text: str, mutant: Mutant, options: Options) -> str:
     """Return who catches a mutant, or "" if nobody does."""
     code = code_of(text, str(file), mutant)
@@ -140,10 +160,10 @@ def touching(cases: list[Case], name: str, code: CodeType, line: int) -> list[Ca
 
 
 def quickest(cases: list[Case], seconds: float | None) -> list[Case]:
-    """Return cases, the quickest first, that together take at most so long."""
+    """Return cases that together take at most so long: the latest to catch, then the quickest."""
     found: list[Case] = []
     used = 0.0
-    for case in sorted(cases, key=lambda case: case.seconds):
+    for case in sorted(cases, key=lambda case: (-case.catch, case.seconds)):
         used += case.seconds
         if seconds is not None and used > seconds:
             break
@@ -276,9 +296,7 @@ def main() -> None:
         if chosen.tests and not _in_a_child(lambda: tests_pass(chosen.tests)):
             raise SystemExit("The tests fail without a mutant: mend that first.")
         options = Options(chosen.quick, chosen.tests)
-        for file, text in texts.items():
-            for mutant in open_mutants(file, text, survivors=chosen.survivors):
-                keep(file, mutant, judge(cases, file, text, mutant, options))
+        judge_all(cases, texts, options, survivors=chosen.survivors)
     report(files)
 
 
