@@ -67,6 +67,8 @@ class MakingRoom:
     """Groups that this action leaves alone, besides those that nobody may touch."""
     blames: Callable[[Wish], Iterable[Reason]] = _nothing_more
     """What else to say of a wish that found no room."""
+    sifts: Callable[[list[Group]], list[Group]] | None = None
+    """Returns whom it is worth to look at; the rest have their reasons."""
     serves_alike: Callable[[GroupOrder], int] | None = None
     """Serves many at once that are next in the order; says how many."""
     _pool: Pool | None = None
@@ -93,6 +95,8 @@ class MakingRoom:
         """Yield the waiting groups in queue order, those within their preemption delay left out."""
         board = self.board
         waiting = [group for group in pending_groups(board, self.action) if accepts(group)]
+        if self.sifts is not None:
+            waiting = self.sifts(waiting)
         ready = [group for group in waiting if not self._is_delayed(group)]
         ready = within_depth(board, self.action, ready)
         self._order = GroupOrder(board, ready, self.places)

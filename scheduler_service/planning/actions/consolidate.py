@@ -28,14 +28,10 @@ def run(board: Board) -> None:
     moving = Moving(room.settling, lambda: room.pool, givers, "consolidate")
     room.serves_alike = moving.run
     free, changes = _free_milli(board), 0
-    is_whole = not any(board.ledger.nodes.shared)
+    if not any(board.ledger.nodes.shared):
+        room.sifts = lambda groups: _with_hope(board, groups, free)
 
-    def accepts(group: Group) -> bool:
-        if is_whole and _is_hopeless(board, group, free):
-            return False
-        return _may_move_others(board, group)
-
-    for wish in room.wishes(accepts):
+    for wish in room.wishes(lambda group: _may_move_others(board, group)):
         if changes != room.won:
             free, changes = _free_milli(board), room.won
         if free + _kept(board, wish.group) < 1000 * sum(
@@ -44,6 +40,19 @@ def run(board: Board) -> None:
             board.say("consolidate", wish.group, NotMovable("there is too little room in all"))
             continue
         room.win(wish, _movable(room, wish), _all_placed, _why(wish))
+
+
+def _with_hope(board: Board, groups: list[Group], free: int) -> list[Group]:
+    """Leave out hopeless groups below top queues where nobody has hope.
+
+    Elsewhere they keep their turn: a queue is served where its next group puts it.
+    """
+    paths = board.ledger.queues.paths
+    hopeless = {id(group) for group in groups if _is_hopeless(board, group, free)}
+    if not hopeless:
+        return groups
+    tops = {paths[group.queue][-1] for group in groups if id(group) not in hopeless}
+    return [group for group in groups if paths[group.queue][-1] in tops]
 
 
 def _is_hopeless(board: Board, group: Group, free: int) -> bool:
