@@ -22,6 +22,7 @@ import os
 import resource
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -31,6 +32,7 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, Final
 
 from scheduler_service.model.policy import Policy
+from scheduler_service.planning.board import ShortWayLost
 from scheduler_service.simulate import reader, run, source, tables
 from tools.mutants import Mutant, code_of, mutants
 
@@ -181,6 +183,7 @@ def _in_child(
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
     function.__code__ = code
+    warnings.simplefilter("error", ShortWayLost)  # it would be told
     for case in cases:
         try:
             failed = case.fails()

@@ -1,12 +1,18 @@
-"""Laws and the reference on a few numbered clusters, as plain functions: for `tools.mutate`."""
+"""Laws, the reference and the general way on a few numbered clusters, as plain functions: for `tools.mutate`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
-from tests.properties.clusters import cluster
+from scheduler_service.ledger.store import Ledger
+from scheduler_service.model.policy import Policy
+from scheduler_service.model.snapshot import Snapshot
+from scheduler_service.planning.cycle import plan
+from tests.properties import test_alike, test_dealing, test_moving, test_placing
+from tests.properties.clusters import Cluster, cluster
 from tests.properties.exactness import allocate_differences, planned
+from tests.properties.large_ways import differs_for_many
 from tests.properties.laws import breaches
 from tests.properties.reserving import reserving_breaches, reserving_cluster
 from tests.properties.rich import rich_breaches, rich_cluster
@@ -14,6 +20,21 @@ from tests.properties.shares import division_differs, order_differs
 from tests.reference.nodes import Ambiguous
 
 SEEDS = 120
+SEEDS_OF_WAYS = 60
+
+World = Callable[[int], tuple[Snapshot, Policy]]
+
+
+def _alike(seed: int) -> tuple[Snapshot, Policy]:
+    return test_alike.cluster(seed), Policy(max_consolidation_victims=8)
+
+
+WORLDS: dict[str, World] = {
+    "alike": _alike,
+    "dealt": test_dealing.cluster,
+    "moved": test_moving.cluster,
+    "placed": test_placing.cluster,
+}
 
 
 def cases() -> list[tuple[str, Callable[[], bool]]]:
@@ -26,7 +47,31 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
         found.append((f"exact-{seed}", partial(_differs, seed)))
         found.append((f"division-{seed}", partial(division_differs, seed)))
         found.append((f"order-{seed}", partial(order_differs, seed)))
+    for seed in range(SEEDS_OF_WAYS):
+        for name, world in WORLDS.items():
+            found.append((f"{name}-{seed}", partial(_is_not_general, world, seed)))
+            found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
+        found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
     return found
+
+
+def _rich(seed: int) -> tuple[Snapshot, Policy]:
+    made_up = rich_cluster(seed, 1 + seed % 5)
+    return made_up.snapshot, made_up.policy
+
+
+def _is_not_general(world: World, seed: int) -> bool:
+    """Say whether short ways decide otherwise than the general one, or do not leave the book as it was."""
+    snapshot, policy = world(seed)
+    ledger = Ledger.from_snapshot(snapshot)
+    before = ledger.snapshot(0)
+    found = plan(ledger, policy, 0)
+    general = plan(Ledger.from_snapshot(test_alike.with_a_rule(snapshot)), policy, 0)
+    return found.statements != general.statements or ledger.snapshot(0) != before
+
+
+def _differs_for_many(world: World, seed: int) -> bool:
+    return differs_for_many(Cluster(seed, *world(seed)))
 
 
 def _breaks_a_law(seed: int) -> bool:

@@ -21,6 +21,7 @@ from scheduler_service.planning import dealing, making_room, moving, plain, room
 from scheduler_service.planning.actions import allocate, consolidate
 from tests.properties.clusters import Cluster, cluster
 from tests.properties.exactness import planned
+from tests.properties.large_ways import differs_for_many
 from tests.properties.reserving import reserving_cluster
 from tests.properties.rich import rich_cluster
 
@@ -100,3 +101,10 @@ def test_without_short_cuts_the_plan_is_the_same(kind: Callable[[int, int], Clus
         if decided(quick) != decided(slow):
             unlike.append(seed)
     assert unlike == []
+
+
+@pytest.mark.parametrize("kind", [cluster, rich_cluster, reserving_cluster, alike_cluster])
+def test_ways_for_many_nodes_and_pods_decide_as_those_for_few(
+    kind: Callable[[int, int], Cluster],
+):
+    assert [seed for seed in range(60) if differs_for_many(kind(seed, 1 + seed % 5))] == []
