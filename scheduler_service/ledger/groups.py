@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler_service.ledger.states import STUCK
 from scheduler_service.model.pod_group import PodGroup, SubGroup
+from scheduler_service.model.topology import TopologyConstraint
 
 STATES = STUCK + 1
 
@@ -47,6 +48,11 @@ class Group(msgspec.Struct, gc=False, eq=False):
     def leaves(self) -> dict[str, Leaf]:
         """The leaves by name."""
         return self.several or {self.leaf.spec.name: self.leaf}
+
+    @property
+    def topology(self) -> TopologyConstraint | None:
+        """The constraint of a flat group, its root's or its leaf's: resources alone do not say where it may be."""
+        return self.model.gang.topology or self.leaf.spec.topology
 
     def leaf_named(self, name: str) -> Leaf | None:
         """Return a leaf, if the tree has it."""

@@ -145,7 +145,7 @@ def _runs_alone(board: Board, entry: Entry, number: int) -> int:
         or ledger.pods.state[pod] != states.RUNNING
         or ledger.pods.shape[pod] != number
         or pod in ledger.before
-        or entry.group.model.gang.topology is not None
+        or entry.group.topology is not None
         or entry.group.model.preemptibility is not Preemptibility.PREEMPTIBLE
     ):
         return -1

@@ -58,7 +58,7 @@ def lone_pending(board: Board, group: Group) -> int:
         or not group.is_flat
         or ledger.pods.state[pods[0]] != states.PENDING
         or group.leaf.spec.min_members > 1
-        or (group.leaf.spec.topology or model.gang.topology) is not None
+        or group.topology is not None
         or model.preemption_delay_ms
         or model.preemptibility is not Preemptibility.PREEMPTIBLE
         or not ledger.shape_of(pods[0]).is_plain

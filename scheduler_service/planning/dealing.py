@@ -121,7 +121,7 @@ class Dealing:
             or count not in (1, spec.min_members)
             or not group.is_flat
             or model.preemptibility is not PREEMPTIBLE
-            or (spec.topology or model.gang.topology) is not None
+            or group.topology is not None
             or ledger.queues.limited_paths[group.queue]
         ):
             return None

@@ -233,7 +233,7 @@ class MakingRoom:
         model, shape_no = wish.group.model, self.board.ledger.pods.shape
         pods = wish.chunk.members()
         shapes = tuple(shape_no[pod] for pod in pods)
-        if model.gang.topology is not None or not wish.group.is_flat:
+        if wish.group.topology is not None or not wish.group.is_flat:
             return wish.key
         return (
             wish.group.queue,

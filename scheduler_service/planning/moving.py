@@ -160,7 +160,7 @@ class Moving:
             pod >= 0
             and pod not in ledger.before
             and ledger.pods.shape[pod] == number
-            and entry.group.model.gang.topology is None
+            and entry.group.topology is None
             and ledger.nodes.all_gpu[ledger.pods.node[pod]] >= 0
             and not ledger.queues.limited_paths[entry.group.queue]
         )

@@ -161,7 +161,7 @@ class Search:
         return (
             group.is_flat
             and len(group.leaf.pods) == 1
-            and group.model.gang.topology is None
+            and group.topology is None
             and shape.kind == WHOLE
             and not shape.claims
             and not ledger.affinity_pods

@@ -324,7 +324,7 @@ class _Lost:
     def failed(self, group: Group, chunk: Chunk) -> None:
         """Note that a chunk found no place, if its shape alone is the cause."""
         pods = chunk.members()
-        if len(pods) == 1 and group.is_flat and group.model.gang.topology is None:
+        if len(pods) == 1 and group.is_flat and group.topology is None:
             self._note(pods[0])
 
     def _note(self, pod: int) -> bool:
