@@ -9,7 +9,13 @@ from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.snapshot import Snapshot
 from scheduler_service.planning.cycle import plan
-from tests.properties import test_alike, test_dealing, test_moving, test_placing
+from tests.properties import (
+    test_alike,
+    test_dealing,
+    test_moving,
+    test_placing,
+    test_short_cuts,
+)
 from tests.properties.clusters import Cluster, cluster
 from tests.properties.exactness import allocate_differences, planned
 from tests.properties.large_ways import differs_for_many
@@ -23,6 +29,7 @@ SEEDS = 120
 SEEDS_OF_WAYS = 60
 
 World = Callable[[int], tuple[Snapshot, Policy]]
+Kind = Callable[[int, int], Cluster]
 
 
 def _alike(seed: int) -> tuple[Snapshot, Policy]:
@@ -35,6 +42,7 @@ WORLDS: dict[str, World] = {
     "moved": test_moving.cluster,
     "placed": test_placing.cluster,
 }
+KINDS: tuple[Kind, ...] = (cluster, rich_cluster, reserving_cluster, test_short_cuts.alike_cluster)
 
 
 def cases() -> list[tuple[str, Callable[[], bool]]]:
@@ -52,7 +60,16 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
             found.append((f"{name}-{seed}", partial(_is_not_general, world, seed)))
             found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
         found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
+        for kind in KINDS:
+            name = f"slow-{kind.__name__.partition('_cluster')[0]}-{seed}"
+            found.append((name, partial(_is_not_one_by_one, kind, seed)))
     return found
+
+
+def _is_not_one_by_one(kind: Kind, seed: int) -> bool:
+    """Say whether the plan is another one with all short cuts off."""
+    made_up = kind(seed, 1 + seed % 5)
+    return test_short_cuts.differs_one_by_one(made_up)
 
 
 def _rich(seed: int) -> tuple[Snapshot, Policy]:
