@@ -29,7 +29,7 @@ def cluster(seed):
             f"node-{draw.randint(0, 99):02}-{number}",
             gpus=draw.choice([4, 8, 8]),
             milli_cpu=draw.choice([5000, 64_000]),
-            memory_bytes=1 << 38,
+            memory_bytes=draw.choice([4 << 30, 1 << 38, 1 << 38]),
             max_pods=draw.choice([3, 110, 110]),
             labels={"zone": draw.choice("ab"), "rack": draw.choice("cd")},
         )
@@ -38,7 +38,10 @@ def cluster(seed):
     queues = (Queue("poor", gpu=ROOMY), Queue("rich", gpu=QueueShare(100_000, 1_000_000, 1)))
     world = shapes.World(nodes, queues)
     world.topologies = (Topology("net", ("zone", "rack")),)
-    free = {node.name: min(node.gpus, node.milli_cpu // 1000, node.max_pods) for node in nodes}
+    free = {
+        node.name: min(node.gpus, node.milli_cpu // 1000, node.max_pods, node.memory_bytes >> 30)
+        for node in nodes
+    }
     for number in range(draw.randint(0, 20)):
         node = draw.choice(nodes).name
         if free[node]:
