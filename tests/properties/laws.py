@@ -278,7 +278,8 @@ def nobody_gives_from_within_its_quota(case: Case) -> Iterator[str]:
     """Where the paths of two queues part, the one that gives held more than its quota of something.
 
     Each loss is judged before it is taken, a gang is one: with some loss back it is above its quota.
-    A promise that is dropped is a loss, too, but no plan tells how much it was.
+    A promise that is dropped is a loss, too, but no plan tells how much it was. Who was moved and is then stopped for
+    being below its minimum lost nothing to others.
     """
     groups = {group.key: group for group in case.cluster.snapshot.pod_groups}
     if any(_is_behind(reason) for waiting in case.plan.waiting for reason in waiting.reasons):
@@ -290,6 +291,8 @@ def nobody_gives_from_within_its_quota(case: Case) -> Iterator[str]:
         lost: dict[str, dict[str, Amount]] = {}
         for key in _lost_for_good(statement):
             group = groups[case.pods[key].group]
+            if group.key in case.plan.stale:
+                continue
             giver = _where_they_part(books, own, group.queue)
             amounts = lost.setdefault(giver, {})
             held = now._held(case.pods[key], case.pods[key].node)
