@@ -45,7 +45,8 @@ const SUBMIT = {
   work: null,
   signature: null,
   process: null,
-  origin: { notebook: null, kernel_id: null, cell_id: null, host: null }
+  origin: { notebook: null, kernel_id: null, cell_id: null, host: null },
+  cluster: null
 };
 const CHOICE = {
   verdict: 'now',

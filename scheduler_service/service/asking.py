@@ -204,6 +204,16 @@ def check_work(ask: Submit, world: World) -> None:
         )
 
 
+def refuse_cluster(ask: Submit) -> None:
+    """Raise the refusal of a request that chooses what only a cluster has."""
+    if ask.cluster is not None:
+        raise refusal(
+            "not_a_cluster",
+            "Namespace, image, profile, folder and kind of workload are chosen in a cluster.",
+            "Leave them out: this service runs work on this machine.",
+        )
+
+
 def _check_variables(work: Work) -> None:
     for name, value in work.env.items():
         if not name or "=" in name or "\0" in name + value:

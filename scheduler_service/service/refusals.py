@@ -32,6 +32,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "over_quota": (422, "More than the queue guarantees"),
     "never_fits": (422, "Cannot fit"),
     "nothing_to_run": (422, "Nothing to run"),
+    "not_a_cluster": (422, "This is no cluster"),
     "process_gone": (422, "The process is not there"),
     "unsigned": (422, "The work is not signed"),
     "unknown_payload": (422, "The payload is not there"),

@@ -43,6 +43,7 @@ class Writes(Core):
         world = replace(
             self.world, has_payload=lambda sha: self.files.has_payload(caller.user, sha)
         )
+        asking.refuse_cluster(ask)
         wish = asking.understood(caller, ask, world)
         asking.check_work(ask, world)
         asking.refuse_the_impossible(wish, world)

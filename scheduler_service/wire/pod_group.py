@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["lease", "gang", "kernel", "server", "batch"]
+Workload = Literal["PyTorchJob", "TrainJob", "RayJob"]
 GroupState = Literal[
     "Waiting",
     "Starting",
@@ -83,6 +84,22 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterAsk:
+    """What can be chosen in a cluster only; a service of one machine refuses it."""
+
+    namespace: str | None = None
+    """Where the pods are made. None = the one that the cluster's rules give this person."""
+    image: str | None = None
+    """One that the rules allow. None = the profile's, else the rules' own."""
+    profile: str | None = None
+    """A named choice of the cluster's owner: image, nodes, amounts."""
+    folder: str | None = None
+    """The volume claim that becomes the pods' home. None = the person's own by the rules, "" = none."""
+    workload: Workload | None = None
+    """The kind of object to make instead of a pod or a Job, where its operator is installed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Submit:
     """A request for devices.
 
@@ -119,6 +136,7 @@ class Submit:
     """HMAC of `work` (see `signing`)."""
     process: Process | None = None
     origin: Origin = field(default_factory=Origin)
+    cluster: ClusterAsk | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

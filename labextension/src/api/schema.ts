@@ -36,6 +36,15 @@ export type Cancel = {
   readonly reason?: string;
 };
 
+/** What can be chosen in a cluster only; a service of one machine refuses it. */
+export type ClusterAsk = {
+  readonly namespace?: string | null;
+  readonly image?: string | null;
+  readonly profile?: string | null;
+  readonly folder?: string | null;
+  readonly workload?: 'PyTorchJob' | 'TrainJob' | 'RayJob' | null;
+};
+
 /** The part of one device that a pod holds. */
 export type DeviceShare = {
   readonly id: string;
@@ -366,6 +375,7 @@ export type Submit = {
   readonly signature?: string | null;
   readonly process?: Process | null;
   readonly origin?: Origin;
+  readonly cluster?: ClusterAsk | null;
 };
 
 /** Something that happened to the request, for people ("Position 3: two requests ahead started"). */
@@ -410,6 +420,7 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   ActionView: { id: { words: ['cancel', 'release', 'extend', 'why', 'ask_again', 'smaller', 'switch_queue', 'restart_kernel', 'logs', 'result'] }, label: 'string', eta_text: { any: ['string', 'null'] }, submit: { any: [{ is: 'Submit' }, 'null'] }, code: { any: ['string', 'null'] } },
   Amounts: { milli_gpu: { any: ['number', 'null'] }, milli_cpu: { any: ['number', 'null'] }, memory_bytes: { any: ['number', 'null'] } },
   Cancel: { grace_s: { any: ['number', 'null'] }, reason: 'string' },
+  ClusterAsk: { namespace: { any: ['string', 'null'] }, image: { any: ['string', 'null'] }, profile: { any: ['string', 'null'] }, folder: { any: ['string', 'null'] }, workload: { any: [{ words: ['PyTorchJob', 'TrainJob', 'RayJob'] }, 'null'] } },
   DeviceShare: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, milli: 'number', share_mib: { any: ['number', 'null'] }, simulated: 'boolean' },
   DeviceView: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, simulated: 'boolean', allocated_milli: 'number', holders: { list: { is: 'Holder' } }, foreign_pids: { list: 'number' }, used_mib: { any: ['number', 'null'] }, busy_percent: { any: ['number', 'null'] } },
   EtaView: { earliest_at: { any: ['number', 'null'] }, likely_at: { any: ['number', 'null'] }, latest_at: { any: ['number', 'null'] }, basis: { words: ['now', 'declared', 'observed', 'mixed', 'unknown'] }, text: 'string' },
@@ -436,7 +447,7 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   RequestView: { text: 'string', whole: 'number', fraction_milli: 'number', memory_mib: 'number', devices: 'number', cpu_milli: 'number', memory_bytes: 'number', share_mib: { any: ['number', 'null'] } },
   ResultItem: { name: 'string', text: 'string', size: 'number' },
   StreamEvent: { kind: { words: ['snapshot', 'update'] }, rev: 'number', now: 'number', groups: { list: { is: 'PodGroupView' } }, removed: { list: 'string' }, queues: { any: [{ list: { is: 'QueueView' } }, 'null'] }, nodes: { any: [{ list: { is: 'NodeView' } }, 'null'] }, notices: { list: { is: 'Notice' } } },
-  Submit: { kind: { words: ['lease', 'gang', 'kernel', 'server', 'batch'] }, name: { any: ['string', 'null'] }, queue: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, gpu_memory: { any: ['string', 'null'] }, devices: 'number', cpu: { any: ['string', 'number', 'null'] }, memory: { any: ['string', 'null'] }, workers: 'number', min_members: { any: ['number', 'null'] }, priority: { any: ['number', 'null'] }, preemptible: { any: ['boolean', 'null'] }, declared_run_s: { any: ['number', 'null'] }, lease_s: { any: ['number', 'null'] }, max_wait_s: { any: ['number', 'null'] }, grace_s: 'number', work: { any: [{ is: 'Work' }, 'null'] }, signature: { any: ['string', 'null'] }, process: { any: [{ is: 'Process' }, 'null'] }, origin: { is: 'Origin' } },
+  Submit: { kind: { words: ['lease', 'gang', 'kernel', 'server', 'batch'] }, name: { any: ['string', 'null'] }, queue: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, gpu_memory: { any: ['string', 'null'] }, devices: 'number', cpu: { any: ['string', 'number', 'null'] }, memory: { any: ['string', 'null'] }, workers: 'number', min_members: { any: ['number', 'null'] }, priority: { any: ['number', 'null'] }, preemptible: { any: ['boolean', 'null'] }, declared_run_s: { any: ['number', 'null'] }, lease_s: { any: ['number', 'null'] }, max_wait_s: { any: ['number', 'null'] }, grace_s: 'number', work: { any: [{ is: 'Work' }, 'null'] }, signature: { any: ['string', 'null'] }, process: { any: [{ is: 'Process' }, 'null'] }, origin: { is: 'Origin' }, cluster: { any: [{ is: 'ClusterAsk' }, 'null'] } },
   TimelineEntry: { at: 'number', text: 'string' },
   WaitingRow: { namespace: 'string', name: 'string', who: 'string', mine: 'boolean', position: 'number', request_text: 'string', eta_text: 'string' },
   Work: { command: { list: 'string' }, payload_sha256: { any: ['string', 'null'] }, workdir: { any: ['string', 'null'] }, env: { map: 'string' }, python: { any: ['string', 'null'] } }

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler_service.wire.pod_group import Process, Work
+from scheduler_service.wire.pod_group import ClusterAsk, Process, Work
 from tests.fakes.bench_service import ANA, BEN, Stage
 
 QUEUES = """
@@ -86,6 +86,7 @@ BAD = {
         "unknown_payload",
         "",
     ),
+    "an image on one machine": ({"cluster": ClusterAsk(image="x")}, "not_a_cluster", "image"),
     "process not there": (
         {"kind": "lease", "gpu": 0.5, "process": Process(pid=2**22 - 7, start_ticks=1)},
         "process_gone",
