@@ -71,6 +71,12 @@ RUNTIME_CLASSES: Final = Resource(
     "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False
 )
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet")
+WORKLOADS: Final = {
+    "PyTorchJob": Resource("kubeflow.org", "v1", "pytorchjobs", "PyTorchJob"),
+    "TrainJob": Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", "TrainJob"),
+    "RayJob": Resource("ray.io", "v1", "rayjobs", "RayJob"),
+}
+"""What the API makes besides pods and Jobs, when it is asked for and installed."""
 
 QUEUES: Final = Resource("scheduling.run.ai", "v2", "queues", "Queue", namespaced=False)
 POD_GROUPS: Final = Resource("scheduling.run.ai", "v2alpha2", "podgroups", "PodGroup")
@@ -143,6 +149,8 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 FAKE_GPU_LABEL: Final = "run.ai/fake.gpu"
 MANAGED_LABEL: Final = "kai.scheduler/managed"
 """`true` on a namespace: GPUs are given by us alone there, and our API may make pods in it."""
+REQUEST_LABEL: Final = "kai.scheduler/request"
+"""The name of the request that our API made an object for; on the object, its pods, its Service and its group."""
 SCALING_POD_NAME_LABEL: Final = "shared-gpu-pod-name"
 SCALING_POD_NAMESPACE_LABEL: Final = "shared-gpu-pod-namespace"
 
@@ -168,6 +176,10 @@ LAST_EVICTION: Final = "kai.scheduler/last-eviction-timestamp"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 OWNER_ANNOTATION: Final = "kai.scheduler/owner"
 """Who asked through our API; trusted only when our own account wrote it."""
+ASKED_ANNOTATION: Final = "kai.scheduler/asked"
+"""JSON of the request as our API took it, without its work; trusted as the owner is."""
+PAYLOAD_ANNOTATION: Final = "kai.scheduler/payload"
+"""SHA-256 of the payload that the request's pods may fetch, of those that its owner uploaded; trusted alike."""
 EVICTION_NOTICE: Final = "kai.scheduler/eviction-notice"
 """JSON on a pod that is being evicted: reason, sentence, when, for whom."""
 DEVICES_ANNOTATION: Final = "kai.scheduler/gpu-devices"

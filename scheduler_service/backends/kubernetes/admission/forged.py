@@ -22,8 +22,10 @@ from scheduler_service.backends.kubernetes.admission.review import (
 )
 from scheduler_service.grouping import keys
 
+OURS_ON_REQUESTS = (names.OWNER_ANNOTATION, names.ASKED_ANNOTATION, names.PAYLOAD_ANNOTATION)
+"""On whatever our API makes: whose it is, what was asked, which payload its pods may fetch. Groups repeat them."""
 OURS_ON_PODS = (
-    names.OWNER_ANNOTATION,
+    *OURS_ON_REQUESTS,
     names.RECEIVED_TYPE,
     names.RESERVED_GPU,
     names.ASSIGNED_DEVICES,
@@ -31,7 +33,7 @@ OURS_ON_PODS = (
     keys.RELEASED,
 )
 OURS_ON_GROUPS = (
-    names.OWNER_ANNOTATION,
+    *OURS_ON_REQUESTS,
     names.STALE_SINCE,
     names.LAST_START,
     names.LAST_EVICTION,
@@ -62,6 +64,18 @@ def group_forgeries(request: Request, options: Options) -> Iterator[str]:
     for key in OURS_ON_GROUPS:
         if changed(annotations_of(request.old), annotations_of(request.object), key):
             yield _not_yours("annotation", key)
+
+
+def owner_forgeries(request: Request, options: Options) -> Iterator[str]:
+    """Yield what a workload says of its origin that its author may not, a sentence each."""
+    if options.is_trusted(request.user, request.groups):
+        return
+    for key in OURS_ON_REQUESTS:
+        if changed(annotations_of(request.old), annotations_of(request.object), key):
+            yield (
+                f"The annotation {key} is written by our API alone: it says whose request this is. "
+                "Leave it out; ask through the API, or make the object without it."
+            )
 
 
 def _not_yours(what: str, key: str) -> str:

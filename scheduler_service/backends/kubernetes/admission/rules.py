@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 from scheduler_service.backends.kubernetes import names
 from scheduler_service.backends.kubernetes.admission.facts import Facts, Wants
-from scheduler_service.backends.kubernetes.admission.forged import group_forgeries, pod_forgeries
+from scheduler_service.backends.kubernetes.admission.forged import (
+    group_forgeries,
+    owner_forgeries,
+    pod_forgeries,
+)
 from scheduler_service.backends.kubernetes.admission.mutate import pod_patch
 from scheduler_service.backends.kubernetes.admission.options import Options
 from scheduler_service.backends.kubernetes.admission.others import others_answer
@@ -119,10 +123,13 @@ def _validate_others(request: Request, _facts: Facts, options: Options, _token: 
 
 
 def _validate_workload(request: Request, facts: Facts, options: Options, _token: str) -> Answer:
-    """Whoever names a queue on an object is judged then; its pods are made by a controller later."""
-    if request.operation == DELETE or not asked_queue(request.object, options):
+    """Whoever names a queue, or an owner, is judged then; the pods are made by a controller later."""
+    if request.operation == DELETE:
         return ALLOWED
-    return queue_answer(request, facts, options)
+    forged = Answer(tuple(owner_forgeries(request, options)))
+    if not asked_queue(request.object, options):
+        return forged
+    return forged + queue_answer(request, facts, options)
 
 
 def _validate_queue(request: Request, facts: Facts, options: Options, _token: str) -> Answer:

@@ -186,11 +186,14 @@ def test_webhooks_ask_for_rules_that_are_there_and_every_rule_is_asked():
     assert {hook["clientConfig"]["service"]["path"] for hook in hooks()} == set(RULES)
 
 
-OURS_ALONE = ("podgroups", "kai.scheduler/queue", "object.spec.schedulerName == 'kai-scheduler'")
+OURS_ALONE = (
+    *("podgroups", "kai.scheduler/queue", "kai.scheduler/owner"),
+    "object.spec.schedulerName == 'kai-scheduler'",
+)
 
 
 def test_only_what_is_ours_waits_for_a_webhook_that_is_away():
-    """`Fail` only where a condition says that the object names our scheduler, our queue, or is a group."""
+    """`Fail` only where a condition says that the object names our scheduler, our queue, whose it is, or is a group."""
     for hook in hooks():
         if hook["failurePolicy"] == "Fail":
             said = (
