@@ -6,6 +6,7 @@ from scheduler_service.backends.kubernetes.admission.facts import GroupFacts
 from scheduler_service.backends.kubernetes.admission.rules import (
     VALIDATE_GROUP,
     VALIDATE_POD,
+    VALIDATE_WORKLOAD,
     judge,
     wants,
 )
@@ -33,6 +34,8 @@ def refused(request, facts=FACTS, path=VALIDATE_POD):
 
 WRITTEN_BY_US = [
     {"kai.scheduler/owner": "bob"},
+    {"kai.scheduler/asked": "{}"},
+    {"kai.scheduler/payload": "ab"},
     {"received-resource-type": "Fraction"},
     {"run.ai/reserve_for_gpu_index": "GPU-1"},
     {"kai.scheduler/gpu-assigned": "[]"},
@@ -150,3 +153,22 @@ def test_the_book_of_a_pod_group_is_kept_by_us(key):
     assert key in refused(creation(forged, kind="PodGroup"), path=VALIDATE_GROUP)
     assert refused(creation(forged, kind="PodGroup", user=OURS), path=VALIDATE_GROUP) == ""
     assert refused(creation(group, kind="PodGroup"), path=VALIDATE_GROUP) == ""
+
+
+JOB = {"metadata": {"name": "j", "annotations": {}}, "spec": {}}
+
+
+@pytest.mark.parametrize("key", ["owner", "asked", "payload"])
+def test_whose_a_workload_is_says_our_api_alone(key):
+    """Its group repeats what stands there."""
+    forged = annotated(JOB, {f"kai.scheduler/{key}": "bob"})
+    for request in (
+        creation(forged, kind="Job"),
+        change(JOB, forged, kind="Job"),
+        change(forged, JOB, kind="Job"),
+    ):
+        told = refused(request, path=VALIDATE_WORKLOAD)
+        assert f"kai.scheduler/{key} is written by our API alone" in told
+    assert refused(creation(forged, kind="Job", user=OURS), path=VALIDATE_WORKLOAD) == ""
+    same = change(forged, annotated(forged, {"note": "x"}), kind="Job")
+    assert refused(same, path=VALIDATE_WORKLOAD) == ""
