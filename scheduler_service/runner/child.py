@@ -57,7 +57,7 @@ def obstacle(plan: StartPlan) -> NotStarted | None:
 
 def start(plan: StartPlan) -> Started | NotStarted:
     """Start the plan's process; its orphans will belong to the calling process."""
-    _adopt_orphans()
+    adopt_orphans()
     supervisor = os.getpid()
     try:
         process = subprocess.Popen(
@@ -81,7 +81,8 @@ def start(plan: StartPlan) -> Started | NotStarted:
     return Started(process.pid, cast("BinaryIO", process.stdout), cast("BinaryIO", process.stderr))
 
 
-def _adopt_orphans() -> None:
+def adopt_orphans() -> None:
+    """Let what descends from this process and lost its parent become a child of it."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
