@@ -24,6 +24,11 @@ SEGMENT_SIZE = "kai.scheduler/segment-size"
 SEGMENT_REQUIRED = "kai.scheduler/segment-topology-required-placement"
 SEGMENT_PREFERRED = "kai.scheduler/segment-topology-preferred-placement"
 
+OWNER = "kai.scheduler/owner"
+"""Who asked our API for this; admission lets nobody else write it."""
+REQUEST = "kai.scheduler/request"
+"""The name of that request, which its group has too."""
+
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 WRITTEN_AT_PLACING = frozenset(

@@ -74,10 +74,20 @@ ShapeOf = Callable[[Workload], Shape]
 
 
 def group_name(owner: Object, *suffixes: str) -> str:
-    """Return the group's name: pg-<owner>-<uid>; an owner's long name is cut, its uid never."""
+    """Return the group's name: pg-<owner>-<uid>; an owner's long name is cut, its uid never.
+
+    What our API made keeps the name that its person was told.
+    """
+    if not suffixes and _is_request(owner):
+        return owner.name
     end = "-".join([owner.uid, *suffixes])
     room = _LONGEST_NAME - len(end) - len("pg--")
     return f"pg-{owner.name[:room].rstrip('-.')}-{end}"
+
+
+def _is_request(owner: Object) -> bool:
+    """Whether our API made it. The label alone is no proof: it would lead into somebody else's group."""
+    return bool(owner.annotations.get(keys.OWNER)) and owner.labels.get(keys.REQUEST) == owner.name
 
 
 def one_group(work: Workload) -> Shape:

@@ -42,9 +42,8 @@ class Lab:
     def create(self, ask: Submit, key: str | None = "key", caller: Caller = ANA) -> Any:
         return self._do(lambda creator: creator.create(caller, ask, key))
 
-    def end(self, name: str) -> bool:
-        ended: bool = self._do(lambda creator: creator.end(self.namespace, name, "Ana let it go."))
-        return ended
+    def end(self, name: str) -> None:
+        self._do(lambda creator: creator.end(self.namespace, name, "Ana let it go."))
 
     def _do(self, action: Any) -> Any:
         async def story() -> Any:
@@ -192,13 +191,16 @@ def test_the_end_removes_everything(lab: Lab) -> None:
     _, alone, _ = lab.create(ask(), key="other")
     pods = f"/api/v1/namespaces/{lab.namespace}/pods"
     lab.admin.wait_for(pods, lambda all_: len(all_) == 4, "all pods are there")
-    assert lab.end(gang)
-    assert lab.end(alone)
+    lab.end(gang)
+    lab.end(alone)
     lab.admin.wait_for(pods, lambda all_: not all_, "no pod is left")
     services = f"/api/v1/namespaces/{lab.namespace}/services"
     lab.admin.wait_for(services, lambda all_: not all_, "no Service is left")
     assert lab.all("jobs") == []
-    assert not lab.end(gang)
+    lab.end(gang)
+    events = f"/apis/events.k8s.io/v1/namespaces/{lab.namespace}/events"
+    told = [one["note"] for one in lab.admin.list(events) if one["reason"] == "EndedByRequest"]
+    assert told == ["Ana let it go."] * 2, "each once"
 
 
 def test_the_end_is_for_what_we_made_alone(lab: Lab) -> None:
@@ -225,7 +227,7 @@ def test_the_end_is_for_what_we_made_alone(lab: Lab) -> None:
         },
     }
     lab.admin.create(pod)
-    assert not lab.end("theirs")
+    lab.end("theirs")
     assert lab.one("pods")["metadata"]["name"] == "theirs"
 
 
@@ -369,7 +371,7 @@ def test_a_gang_of_four_is_one_group_of_four_that_says_whose_it_is(lab: Lab) -> 
         assert group["spec"]["minMember"] == 4
         assert group["spec"]["priorityClassName"] == "train"
         assert group["metadata"]["annotations"]["kai.scheduler/owner"] == "ana"
-        assert group["metadata"]["labels"]["kai.scheduler/request"] == name
+        assert group["metadata"]["name"] == name, "it is found by the name that Ana was told"
         pods = f"/api/v1/namespaces/{lab.namespace}/pods"
         lab.admin.wait_for(
             pods,
@@ -401,7 +403,9 @@ def test_an_installed_kind_is_made_as_its_own_schema_wants_it(
     found = lab.admin.get(f"{path}/namespaces/{lab.namespace}/{workload.lower()}s/{name}")
     assert found["metadata"]["annotations"]["kai.scheduler/owner"] == "ana"
     assert lab.create(ask(kind="gang", workers=3))[2] is False
-    assert lab.end(name)
+    lab.end(name)
+    collection = f"{path}/namespaces/{lab.namespace}/{workload.lower()}s"
+    lab.admin.wait_for(collection, lambda all_: not all_, "it is gone")
 
 
 # -- whose it is, in front of admission ------------------------------------------------------------------------

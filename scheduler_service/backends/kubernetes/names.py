@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from scheduler_service.grouping import keys
+
 # -- resources of the API ----------------------------------------------------------------------
 
 
@@ -149,7 +151,7 @@ HOSTNAME_LABEL: Final = "kubernetes.io/hostname"
 FAKE_GPU_LABEL: Final = "run.ai/fake.gpu"
 MANAGED_LABEL: Final = "kai.scheduler/managed"
 """`true` on a namespace: GPUs are given by us alone there, and our API may make pods in it."""
-REQUEST_LABEL: Final = "kai.scheduler/request"
+REQUEST_LABEL: Final = keys.REQUEST
 """The name of the request that our API made an object for; on the object, its pods, its Service and its group."""
 SCALING_POD_NAME_LABEL: Final = "shared-gpu-pod-name"
 SCALING_POD_NAMESPACE_LABEL: Final = "shared-gpu-pod-namespace"
@@ -174,7 +176,7 @@ STALE_SINCE: Final = "kai.scheduler/stale-podgroup-timestamp"
 LAST_START: Final = "kai.scheduler/last-start-timestamp"
 LAST_EVICTION: Final = "kai.scheduler/last-eviction-timestamp"
 DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
-OWNER_ANNOTATION: Final = "kai.scheduler/owner"
+OWNER_ANNOTATION: Final = keys.OWNER
 """Who asked through our API; trusted only when our own account wrote it."""
 ASKED_ANNOTATION: Final = "kai.scheduler/asked"
 """JSON of the request as our API took it, without its work; trusted as the owner is."""

@@ -54,9 +54,7 @@ class Cluster:
         self.objects = [filled(each, known) for each in case.get("objects", [])]
         self.pods = [filled({"kind": "Pod", **each}, known) for each in case["pods"]]
         self.groups: dict[str, dict[str, Any]] = {
-            each["metadata"]["name"]: each
-            for each in self.objects
-            if each["apiVersion"].startswith("scheduling.run.ai")
+            each["metadata"]["name"]: each for each in self.objects if _is_group(each)
         }
         chosen = dict(case.get("settings", {}))
         chosen["kind_defaults"] = read_kind_defaults(case.get("kindDefaults", {}))
@@ -66,7 +64,7 @@ class Cluster:
 
     def around(self) -> KnownObjects:
         """Return what grouping sees now."""
-        others = [each for each in self.objects if each["metadata"]["name"] not in self.groups]
+        others = [each for each in self.objects if not _is_group(each)]
         return KnownObjects(
             [*CLASSES, *others, *self.pods, *self.groups.values()], is_complete=True
         )
@@ -102,6 +100,10 @@ class Cluster:
         if grouped.notes:
             told["notes"] = list(grouped.notes)
         return told
+
+
+def _is_group(one: dict[str, Any]) -> bool:
+    return one["kind"] == "PodGroup" and one["apiVersion"].startswith("scheduling.run.ai")
 
 
 class Forbidding:

@@ -124,15 +124,13 @@ class Creator:
             is_new = await self._put(caller, objects, is_known=idempotency_key is not None)
         return namespace, name, is_new
 
-    async def end(self, namespace: str, name: str, reason: str) -> bool:
-        """Remove a request with all that was made for it; False if there is none. Who may is asked by the caller."""
+    async def end(self, namespace: str, name: str, reason: str) -> None:
+        """Remove a request with all that was made for it, if we made it. Who may is asked by the caller."""
         with _told():
             found = await self._standing(namespace, name)
-            if found is None or not found.owner:
-                return False
-            await self._tell(found, reason)
-            await self._remove(found)
-        return True
+            if found is not None and found.owner:
+                await self._tell(found, reason)
+                await self._remove(found)
 
     async def _rules(self) -> Rules:
         try:
