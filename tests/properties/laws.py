@@ -291,15 +291,15 @@ def nobody_gives_from_within_its_quota(case: Case) -> Iterator[str]:
         lost: dict[str, dict[str, Amount]] = {}
         for key in _lost_for_good(statement):
             group = groups[case.pods[key].group]
-            if group.key in case.plan.stale:
-                continue
             giver = _where_they_part(books, own, group.queue)
             amounts = lost.setdefault(giver, {})
             held = now._held(case.pods[key], case.pods[key].node)
             amounts[group.key] = plus(amounts.get(group.key, ZERO), held)
         for giver, losses in lost.items():
             left = books.allocated[giver]
-            if not any(_is_above_quota(giver, plus(left, one), now) for one in losses.values()):
+            if not losses.keys() & case.plan.stale.keys() and not any(
+                _is_above_quota(giver, plus(left, one), now) for one in losses.values()
+            ):
                 yield f"{giver} gives to {own} and is within its quota with each loss"
 
 
