@@ -18,6 +18,7 @@ from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.finding import Endpoint
 from kai_jupyter.handlers import handlers
+from kai_jupyter.kernel_host import KernelHost, leave_waiting, serve, shut_down_at_once
 from kai_jupyter.kernels import KernelLeases
 from kai_jupyter.relay import Group, Relay
 from kai_jupyter.stream import StreamHandler
@@ -76,6 +77,8 @@ class KaiExtensionApp(ExtensionApp):
         self.relay = Relay(self.client, on_transition=self._tell)
         self.settings["kai_extension"] = self
         self._server.event_logger.register_event_schema(SCHEMA_FILE)
+        serve(self._server.kernel_manager, KernelHost(self.client, self.relay))
+        shut_down_at_once(self._server.kernel_manager)
         self._let_kernels_wait()
         self._encrypt_kernels()
 
@@ -150,7 +153,8 @@ class KaiExtensionApp(ExtensionApp):
         ]
 
     async def stop_extension(self) -> None:
-        """Stop listening. The service and what it runs go on."""
+        """Stop listening. The service and what it runs go on; kernels that wait keep their places."""
+        leave_waiting(self._server.kernel_manager)
         for task in self._tasks:
             task.cancel()
         for task in self._tasks:

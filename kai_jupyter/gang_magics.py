@@ -146,7 +146,11 @@ def _list(session: Any) -> None:
     from kai_jupyter.handles import tell
     from kai_jupyter.text import list_text
 
-    views = [v for v in session.client.groups(mine=True).items if v.kind not in ("lease", "server")]
+    views = [
+        v
+        for v in session.client.groups(mine=True).items
+        if v.kind not in ("lease", "kernel", "server")
+    ]
     tell(list_text(views))
 
 

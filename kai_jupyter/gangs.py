@@ -22,7 +22,13 @@ from kai_jupyter.errors import GangFailed, KaiJupyterError, UsageError, WaitInte
 from kai_jupyter.handles import Handle, encode_json
 from kai_jupyter.session import Session, current
 from kai_jupyter.text import failure_lines
-from scheduler_service.wire.pod_group import TERMINAL_STATES, PodGroupView, Submit, Work
+from scheduler_service.wire.pod_group import (
+    LEASE_KINDS,
+    TERMINAL_STATES,
+    PodGroupView,
+    Submit,
+    Work,
+)
 from scheduler_service.wire.signing import is_signed_result, sign_work
 
 if TYPE_CHECKING:
@@ -217,7 +223,7 @@ def find_gang(session: Session, name: str) -> Gang:
     if isinstance(known, Gang):
         return known
     view = session.client.group(namespace, last)
-    if view.kind == "lease":
+    if view.kind in LEASE_KINDS:
         raise UsageError(f"{last} is a lease, not a gang. %gpu shows it.")
     handle = Gang(session, view)
     session.follow(handle)

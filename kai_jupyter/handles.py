@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kai_jupyter.errors import KaiJupyterError, ServiceUnreachable, UsageError
 from kai_jupyter.text import card_text, explain_text
 from scheduler_service.wire.codec import encode
-from scheduler_service.wire.pod_group import TERMINAL_STATES, PodGroupView
+from scheduler_service.wire.pod_group import LEASE_KINDS, TERMINAL_STATES, PodGroupView
 
 if TYPE_CHECKING:
     from kai_jupyter.session import Session
@@ -163,7 +163,7 @@ class Handle:
         if self._card is None:
             from kai_jupyter.widgets.card import KaiCard
 
-            kind = "lease" if self._view.kind == "lease" else "gang"
+            kind = "lease" if self._view.kind in LEASE_KINDS else "gang"
             self._card = KaiCard(
                 on_action=self._act, group=self.key, kind=kind, **self._card_state()
             )
@@ -174,7 +174,7 @@ class Handle:
         self._card = card
         card.on_action = self._act
         with card.hold_sync():
-            card.group, card.kind = self.key, "lease" if self._view.kind == "lease" else "gang"
+            card.group, card.kind = self.key, "lease" if self._view.kind in LEASE_KINDS else "gang"
         self._draw()
 
     def _card_state(self) -> dict[str, Any]:

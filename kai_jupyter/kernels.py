@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import Any
 
 from kai_jupyter import calls
 from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiJupyterError
+from kai_jupyter.kernel_lease import process_of
 from kai_jupyter.relay import Group, key_of, now_ms
 from scheduler_service.wire.locate import start_ticks
-from scheduler_service.wire.pod_group import TERMINAL_STATES, Cancel, Move, Process
+from scheduler_service.wire.pod_group import LEASE_KINDS, TERMINAL_STATES, Cancel, Move, Process
 
 TURN_S = 1.0
 LET_GO_S = 30.0
@@ -34,11 +36,16 @@ class KernelLeases:
         self._stopping_since: dict[str, float] = {}
 
     def with_process(self, ask: dict[str, Any]) -> dict[str, Any]:
-        """Return a submit for a lease of one of our kernels with that kernel's process filled in."""
+        """Return a submit for a lease of one of our kernels with that kernel's process filled in.
+
+        While a kernel waits for its first process, this server stands in for it.
+        """
         kernel_id = (ask.get("origin") or {}).get("kernel_id")
-        if ask.get("kind") != "lease" or ask.get("process") or not isinstance(kernel_id, str):
+        if ask.get("kind") not in LEASE_KINDS or not isinstance(kernel_id, str):
             return ask
         process = self.process_of(kernel_id)
+        if process is None and ask["kind"] == "kernel" and kernel_id in self._kernel_manager:
+            process = process_of(os.getpid())
         if process is None:
             return ask
         filled = {"pid": process.pid, "start_ticks": process.start_ticks, "cuda_initialised": False}
@@ -61,7 +68,7 @@ class KernelLeases:
         key = key_of(group)
         is_live = group["state"] not in TERMINAL_STATES
         if group["kind"] != "lease" or not group.get("mine") or not kernel_id or not is_live:
-            self._forget(key)
+            self._forget(key)  # a whole kernel's lease is looked after by its provisioner
             return
         self._leases[key] = group
         if _is_taken_back(group):

@@ -14,7 +14,7 @@ from kai_jupyter.handles import Handle
 from kai_jupyter.identity import this_process
 from kai_jupyter.session import Session, current
 from scheduler_service.wire.codec import decode
-from scheduler_service.wire.pod_group import TERMINAL_STATES, PodGroupView, Submit
+from scheduler_service.wire.pod_group import LEASE_KINDS, TERMINAL_STATES, PodGroupView, Submit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -192,7 +192,7 @@ def release_named(session: Session, name: str) -> Handle:
     view = session.client.group(namespace, last)
     if not view.mine:
         raise UsageError(f"{namespace}/{last} is not yours; nothing was released.")
-    if view.kind != "lease":
+    if view.kind not in LEASE_KINDS:
         raise UsageError(f"{last} is no lease; nothing was released. %gang stop {last} ends it.")
     if view.state in TERMINAL_STATES:
         raise UsageError(f"{last} has ended already; nothing was released. {view.sentence}")

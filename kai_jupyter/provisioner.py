@@ -11,25 +11,16 @@ import os
 from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
-from traitlets import Unicode
+from traitlets import Bool, Integer, Unicode
 
-from kai_jupyter import calls
-from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.device_env import share_variables
 from kai_jupyter.durations import seconds
-from kai_jupyter.errors import KaiJupyterError, KaiRequestError, NotGranted, ServiceUnreachable
-from scheduler_service.wire.locate import start_ticks
-from scheduler_service.wire.pod_group import (
-    TERMINAL_STATES,
-    Cancel,
-    Move,
-    Origin,
-    PodGroupView,
-    Process,
-    Submit,
-)
+from kai_jupyter.errors import KaiJupyterError
+from kai_jupyter.kernel_host import KernelHost, host_of
+from kai_jupyter.kernel_lease import KernelLease, process_of
+from scheduler_service.wire.pod_group import Origin, PodGroupView, Submit
 
-RETRY_S = 1.0
+NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 class KaiProvisioner(LocalProvisioner):
@@ -42,29 +33,33 @@ class KaiProvisioner(LocalProvisioner):
     queue = Unicode("", help="Queue to ask in; empty: the person's own.").tag(config=True)
     lasts = Unicode("", help="The lease ends so long after the grant, such as 4h.").tag(config=True)
     max_wait = Unicode("", help="Give up if not granted by then, such as 30m.").tag(config=True)
+    preemptible = Bool(
+        None, allow_none=True, help="Whether others may take it back; None: as the queue has it."
+    ).tag(config=True)
+    grace = Integer(15, help="Seconds to save when it is taken back.").tag(config=True)
 
-    _client: AsyncKaiClient | None = None
-    _lease: PodGroupView | None = None
+    _host: KernelHost | None = None
+    _lease: KernelLease | None = None
+    _is_on_cpu = False
 
+    # -- what Jupyter calls -----------------------------------------------------------------------------------------
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Wait for the grant, then let the kernel see its devices. A restart keeps the lease."""
+        environment = dict(kwargs.get("env") or os.environ)
         try:
-            if self._lease is None or not await self._still_holds():
-                self._lease = await self._granted()
+            view = await self._with_lease(environment)
         except KaiJupyterError as error:
             raise RuntimeError(str(error)) from None
-        environment = kwargs.setdefault("env", dict(os.environ))
-        environment.update(share_variables(self._lease))
-        return await super().pre_launch(**kwargs)
+        environment.update(NO_DEVICES if view is None else share_variables(view))
+        return await super().pre_launch(**{**kwargs, "env": environment})
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the kernel and make its process the holder of the lease."""
         connection = await super().launch_kernel(cmd, **kwargs)
-        lease, process = self._lease, _process(self.pid)
-        if lease is not None and process is not None:
-            move = Move(process=process, kernel_id=self._kernel)
+        process = process_of(self.pid)
+        if self._lease is not None and process is not None:
             try:
-                await self._kai().send(calls.move(lease.namespace, lease.name, move))
+                await self._lease.hold_in(process)
             except KaiJupyterError as error:
                 self.log.warning("kai: %s", error)
         return connection
@@ -72,103 +67,58 @@ class KaiProvisioner(LocalProvisioner):
     async def cleanup(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002 - jupyter_client's signature
         """Give the share back when the kernel ends for good."""
         await super().cleanup(restart)
-        if restart:
-            return
-        lease, self._lease = self._lease, None
-        if lease is not None:
-            await self._cancel(lease)
-        client, self._client = self._client, None
-        if client is not None:
-            await client.close()
+        if not restart:
+            await self._give_back("the kernel ended")
 
-    async def get_provisioner_info(self) -> dict[str, Any]:
-        """Return what a restarted server needs to find the lease again."""
-        info: dict[str, Any] = await super().get_provisioner_info()
-        lease = self._lease
-        return {**info, "lease": None if lease is None else [lease.namespace, lease.name]}
-
-    async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
-        """Find the lease of a kernel that outlived its server."""
-        await super().load_provisioner_info(provisioner_info)
-        named = provisioner_info.get("lease")
-        if named:
-            self._lease = await self._kai().group(*named)
+    # -- what the server extension calls ----------------------------------------------------------------------------
+    def stop_waiting(self, *, keep_place: bool = False) -> None:
+        """Give the wait for a GPU up; the start fails. `keep_place`: a restarted server takes it up again."""
+        if self._lease is not None:
+            self._lease.let_go(keep_place=keep_place)
 
     # -- the lease --------------------------------------------------------------------------------------------------
-    @property
-    def _kernel(self) -> str:
-        return str(self.kernel_id)
+    async def _with_lease(self, environment: dict[str, str]) -> PodGroupView | None:
+        """Return the granted lease; None where this kernel runs without a GPU because its person wanted that."""
+        if self._is_on_cpu:
+            return None
+        if self._lease is not None and await self._lease.holds():
+            return self._lease.view
+        try:
+            return await self._granted(environment)
+        except BaseException:
+            await self._give_back("the kernel did not start")
+            raise
 
-    def _kai(self) -> AsyncKaiClient:
-        if self._client is None:
-            self._client = AsyncKaiClient()
-        return self._client
+    async def _granted(self, environment: dict[str, str]) -> PodGroupView | None:
+        host = self._host = self._host or host_of(self.parent) or KernelHost.alone()
+        lease = self._lease = KernelLease(host.client, host.relay, str(self.kernel_id))
+        await lease.ask(self._wanted(environment.get("JPY_SESSION_NAME", "")))
+        if not await lease.granted():
+            self._is_on_cpu = True
+            self.log.info("kai: kernel %s starts without a GPU, as asked", self.kernel_id)
+            return None
+        return lease.view
 
-    def _ask(self) -> Submit:
+    def _wanted(self, notebook: str) -> Submit:
         return Submit(
-            kind="lease",
+            kind="kernel",
             gpu=None if self.memory else self.amount,
             gpu_memory=self.memory or None,
             queue=self.queue or None,
+            preemptible=self.preemptible,
             lease_s=seconds(self.lasts, "lasts") if self.lasts else None,
             max_wait_s=seconds(self.max_wait, "max_wait") if self.max_wait else None,
-            process=_process(os.getpid()),  # the server stands in until the kernel has a process
-            origin=Origin(kernel_id=self._kernel),
+            grace_s=self.grace,
+            process=process_of(os.getpid()),  # the server stands in until the kernel has a process
+            origin=Origin(notebook=notebook or None, kernel_id=str(self.kernel_id)),
         )
 
-    async def _granted(self) -> PodGroupView:
-        view = await self._kai().submit(self._ask(), idempotency_key=f"kernel-{self._kernel}")
-        try:
-            view = await self._decided(view)
-        except asyncio.CancelledError:
-            await self._cancel(view)
-            raise
-        if view.state != "Running":
-            raise NotGranted(
-                f"No GPU for this kernel: {view.sentence} "
-                "Choose the kernel again to ask anew, or one without a GPU."
-            )
-        return view
-
-    async def _decided(self, view: PodGroupView) -> PodGroupView:
-        """Follow the request until it is granted or over; a service that restarts meanwhile keeps the place."""
-        while view.state in ("Waiting", "Starting"):
-            try:
-                async for event in self._kai().events():
-                    seen = [g for g in event.groups if _is_same(g, view)]
-                    view = seen[-1] if seen else view
-                    if view.state not in ("Waiting", "Starting"):
-                        return view
-            except ServiceUnreachable as error:
-                self.log.info("kai: %s", error)
-            await self._kai().forget()
-            await asyncio.sleep(RETRY_S)
-        return view
-
-    async def _still_holds(self) -> bool:
-        lease = self._lease
-        if lease is None:
-            return False
-        try:
-            self._lease = await self._kai().group(lease.namespace, lease.name)
-        except KaiRequestError:
-            return False
-        return self._lease.state == "Running"
-
-    async def _cancel(self, lease: PodGroupView) -> None:
-        try:
-            current = await self._kai().group(lease.namespace, lease.name)
-            if current.state not in TERMINAL_STATES:
-                ask = Cancel(reason="the kernel ended")
-                await self._kai().send(calls.cancel(lease.namespace, lease.name, ask))
-        except KaiJupyterError as error:
-            self.log.warning("kai: the lease of this kernel may still be held: %s", error)
-
-
-def _process(pid: int | None) -> Process | None:
-    ticks = None if pid is None else start_ticks(pid)
-    return None if pid is None or ticks is None else Process(pid=pid, start_ticks=ticks)
-
-
-def _is_same(one: PodGroupView, other: PodGroupView) -> bool:
-    return (one.namespace, one.name) == (other.namespace, other.name)
+    async def _give_back(self, reason: str) -> None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
+            trouble = await asyncio.shield(lease.give_back(reason))
+            if trouble:
+                self.log.warning("kai: the lease of this kernel may still be held: %s", trouble)
+        host, self._host = self._host, None
+        if host is not None:
+            await host.close()

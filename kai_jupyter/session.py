@@ -13,6 +13,7 @@ from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.identity import kernel_id, origin_of, this_process
 from kai_jupyter.watch import Watcher
 from scheduler_service.wire.pod_group import (
+    LEASE_KINDS,
     TERMINAL_STATES,
     Move,
     Origin,
@@ -118,7 +119,12 @@ class Session:
         """Return whether a group is a live lease of this very kernel, made in the page or before a restart."""
         own = kernel_id(self.shell)
         is_live = view.state not in TERMINAL_STATES and view.state != "Stopping"
-        return own is not None and view.kind == "lease" and is_live and view.origin.kernel_id == own
+        return (
+            own is not None
+            and view.kind in LEASE_KINDS
+            and is_live
+            and view.origin.kernel_id == own
+        )
 
     def adopt(self, view: PodGroupView) -> Lease:
         """Make a lease that was asked for elsewhere this process's own."""

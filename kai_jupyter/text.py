@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from scheduler_service.wire.explain import ExplainView, ForecastView
 from scheduler_service.wire.pod_group import (
+    LEASE_KINDS,
     TERMINAL_STATES,
     ActionView,
     FailureView,
@@ -44,7 +45,7 @@ def request_text(request: RequestView) -> str:
 
 def title_of(view: PodGroupView) -> str:
     """Return what was asked for, in one line."""
-    if view.kind != "lease":
+    if view.kind not in LEASE_KINDS:
         workers = f"{view.workers} worker" + ("s" if view.workers != 1 else "")
         return f"{view.name}, {workers} {TIMES} {view.request.text}, queue {view.queue}"
     return f"{request_text(view.request)}, queue {view.queue}"
@@ -112,7 +113,7 @@ def _offers(actions: Iterable[ActionView]) -> list[str]:
 
 def ways_on(view: PodGroupView) -> list[Row]:
     """Return what the person can type next."""
-    is_lease = view.kind == "lease"
+    is_lease = view.kind in LEASE_KINDS
     if view.state in TERMINAL_STATES:
         return [("Value", f'gang("{view.name}").result()')] if view.results else []
     if view.state == "Waiting":

@@ -93,6 +93,7 @@ export function group(more: Partial<PodGroupView> = {}): PodGroupView {
     expires_at: null,
     granted_at: null,
     ended_at: null,
+    ended_by: null,
     gpu_seconds: 0,
     origin: { notebook: 'work/train.ipynb', kernel_id: 'k1', cell_id: null, host: null },
     pods: [pod(0)],

@@ -148,6 +148,7 @@ class Core:
         self._view_revs: dict[str, int] = {}
         self._number_offset = self.history.last_number
         self._told_ending: set[str] = set()
+        self._alone_since: dict[str, int] = {}
         self.is_outlook_due = False
         self._moves: dict[str, deque[TimelineEntry]] = {}
         self.offered: dict[str, tuple[ActionView, ...]] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from scheduler_service.backends.local.spec import device_shares
 from scheduler_service.model import reasons
@@ -92,6 +93,7 @@ def group_view(record: GroupRecord, scene: Scene, now: int) -> PodGroupView:
         expires_at=record.expires_at,
         granted_at=record.granted_at,
         ended_at=record.ended_at,
+        ended_by=_ended_by(record),
         gpu_seconds=_gpu_seconds(record, now),
         origin=record.ask.origin,
         pods=tuple(_pod_view(record, pod, scene) for pod in record.pods),
@@ -155,6 +157,12 @@ def reason_view(reason: Reason) -> ReasonView:
         if isinstance(value := getattr(reason, name), str | int) or value is None
     }
     return ReasonView(code=reasons.code(reason), text=reasons.sentence(reason), facts=facts)
+
+
+def _ended_by(record: GroupRecord) -> Literal["owner", "other"] | None:
+    if record.ending is None or not record.ending.by:
+        return None
+    return "owner" if record.ending.by == record.owner else "other"
 
 
 def _gpu_seconds(record: GroupRecord, now: int) -> int:

@@ -8,12 +8,14 @@ from typing import Literal
 
 from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.events import Notice
-from scheduler_service.wire.pod_group import ActionView, Submit
+from scheduler_service.wire.pod_group import LEASE_KINDS, ActionView, Submit
 from scheduler_service.words.group import Standing, state_of, words_of
 from scheduler_service.words.units import amount_of, duration_words, request_text
 
 NoticeKind = Literal["granted", "refused", "evicted", "ending", "failed", "finished", "idle"]
 EXTEND_S = 3600
+ON_CPU = "Start on CPU instead"
+"""What becomes of a kernel whose request is withdrawn while it waits."""
 
 
 def notices(before: GroupRecord, after: GroupRecord, now: int) -> Iterator[Notice]:
@@ -42,7 +44,7 @@ def ends_soon(record: GroupRecord, now: int) -> Notice:
 
 
 def _what(record: GroupRecord) -> str:
-    if record.ask.kind == "lease":
+    if record.ask.kind in LEASE_KINDS:
         return amount_of(record.request)
     return f"{record.name} ({request_text(record.request, len(record.pods))})"
 
@@ -54,9 +56,10 @@ def _notice(record: GroupRecord, kind: NoticeKind, text: str, now: int) -> Notic
 def actions_of(record: GroupRecord) -> tuple[ActionView, ...]:
     """Return what the owner can do next."""
     state = state_of(record)
-    is_lease = record.ask.kind == "lease"
+    is_lease = record.ask.kind in LEASE_KINDS
     if state == "Waiting":
-        return (ActionView(id="why", label="Why"), ActionView(id="cancel", label="Cancel"))
+        cancel = ON_CPU if record.ask.kind == "kernel" else "Cancel"
+        return (ActionView(id="why", label="Why"), ActionView(id="cancel", label=cancel))
     if state in {"Starting", "Running"} and is_lease:
         release = ActionView(id="release", label="Release", code="%gpu release")
         if record.expires_at is None and record.ask.lease_s is None:
@@ -75,6 +78,9 @@ def _afterwards(record: GroupRecord) -> Iterator[ActionView]:
         yield ActionView(id="result", label="Result", code=code)
     if ask.kind in {"gang", "batch"} and record.granted_at is not None:
         yield ActionView(id="logs", label="Logs")
+    if ask.kind == "kernel":  # only the page can start a kernel
+        yield ActionView(id="ask_again", label="Ask again")
+        return
     again = replace(ask, queue=record.queue)
     yield ActionView(id="ask_again", label="Ask again", submit=again, code=_lease_code(ask))
 

@@ -38,10 +38,11 @@ TITLES_BY_ACTION: Mapping[str, str] = {
 """For an action that could make no room: what it is about."""
 ENDS: Mapping[Kind, tuple[ActionId, str, str]] = {
     "lease": ("release", "Release it", "%gpu release"),
+    "kernel": ("release", "Release it", "%gpu release"),
     "gang": ("cancel", "Stop it", "%gang stop"),
     "batch": ("cancel", "Stop it", "%gang stop"),
 }
-"""What ends a request of a kind by its name; kernels and servers are ended where they were started."""
+"""What ends a request of a kind by its name; servers are ended where they were started."""
 OTHER_TITLE = "Reason"
 MOST_REASONS = 4
 

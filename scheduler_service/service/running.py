@@ -10,6 +10,7 @@ import contextlib
 import logging
 from collections.abc import Iterable
 
+from scheduler_service.backends.local.desk import is_alone
 from scheduler_service.ledger.events import Event, UsageBookFound
 from scheduler_service.service import news
 from scheduler_service.service.changes import NODES, QUEUES
@@ -131,11 +132,25 @@ class Running(Core):
         now = self.clock()
         if record.ending is None and record.expires_at is not None:
             self._tick_lease(record, record.expires_at, now)
+        self._tick_place(record, now)
         longest = record.ask.max_wait_s
         is_waiting = state_of(record) == "Waiting" and record.requeues == 0
         if longest is not None and is_waiting and now - record.created_at >= longest * 1000:
             ending = Ending(how="waited_too_long", at=now)
             self.records.put(life.stopping(record, ending, line="Not granted in time; withdrawn"))
+
+    def _tick_place(self, record: GroupRecord, now: int) -> None:
+        """Withdraw what waits for a process that is gone: a kernel that ended, a Jupyter server that stays away."""
+        if state_of(record) != "Waiting" or not is_alone(record):
+            self._alone_since.pop(record.key, None)
+            return
+        since = self._alone_since.setdefault(record.key, now)
+        is_kernel = record.ask.kind == "kernel"
+        wait_s = self.settings.place_wait_s if is_kernel else self.settings.move_wait_s
+        if now - since >= wait_s * 1000:
+            del self._alone_since[record.key]
+            ending = Ending(how="cancelled", at=now, text="Its kernel is gone.")
+            self.records.put(life.stopping(record, ending, line="Withdrawn: its kernel is gone"))
 
     def _tick_lease(self, record: GroupRecord, expires_at: int, now: int) -> None:
         if now >= expires_at:

@@ -121,7 +121,7 @@ class Writes(Core):
                 "bad_time", f"A grace of {grace} s is not possible.", "Write 0 to 3600 s."
             )
         was_granted = record.granted_at is not None
-        is_release = record.ask.kind == "lease" and was_granted and caller.user == record.owner
+        is_release = record.is_external and was_granted and caller.user == record.owner
         ending = Ending(
             how="released" if is_release else "cancelled",
             at=self.clock(),
@@ -150,6 +150,9 @@ class Writes(Core):
             )
         if start_ticks(ask.process.pid) != ask.process.start_ticks:
             raise refusal("process_gone", f"Process {ask.process.pid} is not there.", "Ask again.")
+        if ask.to_kernel_id is not None:
+            record = _of_kernel(record, ask.to_kernel_id)
+            self._keep(record)
         if record.process != ask.process and state == "Waiting":
             self._keep(with_changes(record, process=ask.process))
         elif record.process != ask.process:
@@ -189,6 +192,12 @@ class Writes(Core):
     ) -> None:
         with self.told_in_health("audit"):
             self.audit.note(AuditLine(self.clock(), caller.user, action, record.key, facts))
+
+
+def _of_kernel(record: GroupRecord, kernel_id: str) -> GroupRecord:
+    """Return the lease as the whole of another kernel's, which starts with it and ends with it."""
+    origin = replace(record.ask.origin, kernel_id=kernel_id, cell_id=None)
+    return with_changes(record, ask=replace(record.ask, kind="kernel", origin=origin))
 
 
 def _refuse_over(record: GroupRecord) -> None:

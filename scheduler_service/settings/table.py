@@ -88,6 +88,9 @@ class Settings:
         660, "A silent runner's ended processes are booked after so long.", _count
     )
     move_wait_s: int = _setting(60, "How long a lease waits for its restarted kernel.", _count)
+    place_wait_s: int = _setting(
+        600, "How long a waiting kernel keeps its place while its Jupyter server is away.", _count
+    )
     ending_notice_s: int = _setting(300, "A lease's end is told so long before.", _count)
     live_groups_per_user: int = _setting(
         500, "Live requests one person may have at a time.", _count

@@ -43,6 +43,8 @@ ActionId = Literal[
     "result",
 ]
 
+LEASE_KINDS: frozenset[Kind] = frozenset({"lease", "kernel"})
+"""Kinds that a process of the caller may hold: what `%gpu` took, and what a whole kernel was started with."""
 TERMINAL_STATES: frozenset[GroupState] = frozenset({"Succeeded", "Failed", "Cancelled", "Evicted"})
 
 
@@ -305,6 +307,8 @@ class PodGroupView:
     expires_at: int | None = None
     granted_at: int | None = None
     ended_at: int | None = None
+    ended_by: Literal["owner", "other"] | None = None
+    """Who ended or withdrew it, where a person did."""
     gpu_seconds: int = 0
     """GPU-seconds held so far."""
     origin: Origin = field(default_factory=Origin)
@@ -349,6 +353,9 @@ class Move:
 
     process: Process
     kernel_id: str
+    """Whose it is now."""
+    to_kernel_id: str | None = None
+    """The kernel that takes it over as its own: a notebook that moves to another kernel keeps its lease or place."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

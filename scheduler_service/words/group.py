@@ -257,7 +257,10 @@ def _cancelled(record: GroupRecord) -> Words:
     used = _used(record) if record.used_gpu_ms else "It held no GPU"
     by = record.ending.by if record.ending and record.ending.by != record.owner else ""
     who = f" by {by}" if by else ""
-    return Words(word="Cancelled", tone="mute", icon="tick", headline=f"Cancelled{who}. {used}.")
+    why = record.ending.text if record.ending and by == "" == record.ending.by else ""
+    return Words(
+        word="Cancelled", tone="mute", icon="tick", headline=f"Cancelled{who}. {used}.", detail=why
+    )
 
 
 def _waited_too_long(record: GroupRecord) -> Words:

@@ -203,9 +203,9 @@ class RunnerDesk:
             self._groups.put(after)
 
     def _may_return(self, record: GroupRecord, rank: int) -> bool:
-        """Whether a restarted kernel may still carry this lease over."""
-        is_running = record.pods[rank].state is PodState.RUNNING
-        return record.is_external and is_running and record.ask.origin.kernel_id is not None
+        """Whether a restarted kernel (or the restarted server of one that waited) may still carry this lease over."""
+        is_held = record.pods[rank].state in {PodState.BINDING, PodState.RUNNING}
+        return record.is_external and is_held and record.ask.origin.kernel_id is not None
 
     # -- what the service asks -----------------------------------------------------------------
     def move(self, record: GroupRecord, process: Process) -> GroupRecord:
@@ -240,7 +240,7 @@ class RunnerDesk:
             if now - pod.gone_at >= self._move_wait_ms:
                 self._end(record, pod.rank, reason="process_gone")
             return
-        if pod.state is PodState.RUNNING and _process_is_gone(record):
+        if pod.state is PodState.RUNNING and is_alone(record):
             self._process_ended(record, pod.rank)
             return
         seen = max(self._seen.get(pod.incarnation or "", 0), self._began_at)
@@ -323,7 +323,7 @@ class RunnerDesk:
         self._pulse = asyncio.Event()
 
 
-def _process_is_gone(record: GroupRecord) -> bool:
+def is_alone(record: GroupRecord) -> bool:
     """Whether the process that holds a lease on this machine has ended."""
     process = record.process
     return process is not None and start_ticks(process.pid) != process.start_ticks

@@ -1,4 +1,4 @@
-"""Real kernels of a real server: leases that follow restarts, cards while the kernel is busy, GPU kernels."""
+"""Real kernels of a real server: leases that follow restarts, cards while the kernel is busy."""
 
 import asyncio
 import json
@@ -7,90 +7,12 @@ import os
 import pytest
 
 from kai_jupyter.widgets.card import is_built
-from tests.jupyter.conftest import eventually, fill, start_service
+from tests.jupyter.conftest import fill
 from tests.jupyter.server.conftest import until
+from tests.jupyter.server.real import *  # noqa: F403 - fixtures
+from tests.jupyter.server.real import leases, live
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory):
-    running = start_service(tmp_path_factory.mktemp("service"))
-    yield running
-    running.stop()
-
-
-@pytest.fixture
-def jp_environ(jp_environ, service, monkeypatch):
-    """Let server and kernels find the service of this module."""
-    for name, value in service.environ.items():
-        monkeypatch.setenv(name, value)
-    return jp_environ
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(service):
-    """End what a test asked for, so that the next one finds both GPUs free."""
-    yield
-    with service.client() as client:
-        for view in live(client):
-            client.cancel(view.namespace, view.name, grace_s=0)
-        eventually(lambda: not live(client), "all requests have ended")
-
-
-def live(client):
-    return [view for view in client.groups(mine=True).items if not view.ended_at]
-
-
-class Kernel:
-    """A kernel of the server, spoken to as a notebook does."""
-
-    def __init__(self, manager, kernel_id):
-        self.manager = manager
-        self.id = kernel_id
-
-    async def connect(self):
-        self.client = self.manager.get_kernel(self.id).client()
-        self.client.start_channels()
-        await self.client.wait_for_ready(timeout=60)
-
-    async def run(self, code):
-        """Run a cell; return what it printed and displayed as text."""
-        texts = []
-
-        def hear(told):
-            content = told["content"]
-            if told["msg_type"] == "stream":
-                texts.append(content["text"])
-            elif told["msg_type"] in ("display_data", "execute_result"):
-                texts.append(content["data"]["text/plain"])
-            elif told["msg_type"] == "error":
-                texts.append("\n".join(content["traceback"]) or content["evalue"])
-
-        await self.client.execute_interactive(code, output_hook=hear, timeout=60)
-        return "\n".join(texts)
-
-    def close(self):
-        self.client.stop_channels()
-
-
-@pytest.fixture
-def start(jp_serverapp):
-    """Start kernels of the server, which ends them."""
-    manager = jp_serverapp.kernel_manager
-
-    async def start(name=None):
-        kernel = Kernel(manager, await manager.start_kernel(kernel_name=name))
-        await manager.get_kernel(kernel.id).ready
-        await kernel.connect()
-        return kernel
-
-    return start
-
-
-async def leases(service, kernel):
-    with service.client() as client:
-        return [v for v in client.groups(mine=True).items if v.origin.kernel_id == kernel.id]
 
 
 async def test_a_share_for_a_notebook(start, service, jp_serverapp):
@@ -201,72 +123,6 @@ async def test_rank_0_prints_under_the_cell_that_started_it(start, service, jp_s
 
     assert told["parent_header"]["msg_id"] == reply["parent_header"]["msg_id"]
     kernel.close()
-
-
-class TestGpuKernel:
-    @pytest.fixture(autouse=True)
-    def kernelspec(self, jp_data_dir):
-        """A kernelspec with the provisioner, as the wheel installs it, asking for one GPU."""
-        folder = jp_data_dir / "kernels" / "kai-test"
-        folder.mkdir(parents=True)
-        spec = {
-            "argv": ["python", "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-            "display_name": "GPU",
-            "language": "python",
-            "metadata": {
-                "kernel_provisioner": {
-                    "provisioner_name": "kai-provisioner",
-                    "config": {"amount": "1"},
-                }
-            },
-        }
-        (folder / "kernel.json").write_text(json.dumps(spec))
-
-    async def test_a_kernel_starts_with_its_devices_and_keeps_them_over_a_restart(
-        self, start, service, jp_serverapp
-    ):
-        kernel = await start("kai-test")
-        code = "import os; print(os.environ['KAI_GPU_DEVICES'], os.getpid())"
-        first = (await kernel.run(code)).split()
-        await jp_serverapp.kernel_manager.restart_kernel(kernel.id)
-        kernel.close()
-        await kernel.connect()
-        second = (await kernel.run(code)).split()
-
-        assert first[0] == second[0]
-        assert first[1] != second[1]
-        (lease,) = await leases(service, kernel)
-        assert lease.state == "Running"
-        kernel.close()
-        await jp_serverapp.kernel_manager.shutdown_kernel(kernel.id)
-        with service.client() as client:
-            await until(lambda: not live(client), "the lease ends")
-
-    async def test_a_kernel_waits_its_turn_and_a_withdrawn_request_is_a_sentence(
-        self, service, jp_fetch, jp_serverapp
-    ):
-        manager = jp_serverapp.kernel_manager
-        with service.client() as client:
-            other = fill(client)
-            kernel_id = await manager.start_kernel(kernel_name="kai-test")
-            waiting = []
-
-            def asked():
-                waiting[:] = [
-                    g
-                    for g in client.groups(state="Waiting").items
-                    if g.origin.kernel_id == kernel_id
-                ]
-                return waiting
-
-            await until(asked, "the kernel asks")
-            path = ("kai", "pod-groups", waiting[0].namespace, waiting[0].name, "cancel")
-            await jp_fetch(*path, method="POST", body="{}")
-            with pytest.raises(
-                RuntimeError, match=r"No GPU for this kernel: .*Choose the kernel again"
-            ):
-                await manager.get_kernel(kernel_id).ready
-            client.cancel(other.namespace, other.name, grace_s=0)
 
 
 async def test_pending_kernels_are_switched_on(jp_serverapp):

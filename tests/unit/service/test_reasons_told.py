@@ -31,7 +31,7 @@ ENDED_BY = {
     "lease": "%gpu release holds",
     "gang": "%gang stop holds",
     "batch": "%gang stop holds",
-    "kernel": None,
+    "kernel": "%gpu release holds",
     "server": None,
 }
 
