@@ -105,3 +105,13 @@ def leave_waiting(kernel_manager: Any) -> None:
         stop = getattr(kernel.provisioner, "stop_waiting", None)
         if stop is not None and not kernel.ready.done():
             stop(keep_place=True)
+
+
+async def end_kernel(kernel: Any, kernel_id: str) -> None:
+    """End a kernel for good, and nobody starts it again: its variables are gone, and a person has to be told that."""
+    kernel.stop_restarter()
+    manager = kernel.parent
+    if manager is not None and kernel_id in manager:
+        await manager.shutdown_kernel(kernel_id)
+    else:
+        await kernel.shutdown_kernel()

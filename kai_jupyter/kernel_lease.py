@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from kai_jupyter import calls
 from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiJupyterError, KaiRequestError, NotGranted, ServiceUnreachable
-from kai_jupyter.relay import FIRST_RETRY_S, Relay, now_ms
+from kai_jupyter.relay import FIRST_RETRY_S, Relay
 from scheduler_service.wire.codec import decode
 from scheduler_service.wire.locate import start_ticks
 from scheduler_service.wire.pod_group import (
@@ -122,7 +122,7 @@ class KernelLease:
             return ""
         try:
             current = await self.client.group(view.namespace, view.name)
-            if current.state not in TERMINAL_STATES:
+            if current.state not in (*TERMINAL_STATES, "Stopping"):
                 await self.client.send(
                     calls.cancel(view.namespace, view.name, Cancel(reason=reason))
                 )
@@ -189,12 +189,3 @@ def process_of(pid: int | None) -> Process | None:
     """Return a live process with its start time; None where it is gone."""
     ticks = None if pid is None else start_ticks(pid)
     return None if pid is None or ticks is None else Process(pid=pid, start_ticks=ticks)
-
-
-def is_taken_back(view: PodGroupView) -> bool:
-    """Whether a lease ends or ended without its person having asked: it was evicted, or its time is over."""
-    if view.state == "Evicted":
-        return True
-    is_time_over = view.expires_at is not None and view.expires_at <= now_ms()
-    is_ending = view.state in ("Stopping", "Succeeded") and view.ended_by is None
-    return is_ending and (view.reason is not None or is_time_over)

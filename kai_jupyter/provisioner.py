@@ -7,7 +7,9 @@ the text of an exception raised here word for word.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
@@ -16,10 +18,13 @@ from traitlets import Bool, Integer, Unicode
 from kai_jupyter.device_env import share_variables
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import KaiJupyterError
-from kai_jupyter.kernel_host import KernelHost, host_of
+from kai_jupyter.kernel_host import KernelHost, end_kernel, host_of
 from kai_jupyter.kernel_lease import KernelLease, process_of
-from scheduler_service.wire.pod_group import Origin, PodGroupView, Submit
+from scheduler_service.wire.pod_group import Origin, PodGroupView, Process, Submit
 
+LOOK_S = 0.25
+HELD_S = 10.0
+"""A start waits at most so long for the service to note the kernel's process; it is tried on after that."""
 NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
@@ -33,6 +38,9 @@ class KaiProvisioner(LocalProvisioner):
     queue = Unicode("", help="Queue to ask in; empty: the person's own.").tag(config=True)
     lasts = Unicode("", help="The lease ends so long after the grant, such as 4h.").tag(config=True)
     max_wait = Unicode("", help="Give up if not granted by then, such as 30m.").tag(config=True)
+    folder = Unicode(
+        "", help="Working folder of the kernel; empty: the notebook's own. ~ is the home folder."
+    ).tag(config=True)
     preemptible = Bool(
         None, allow_none=True, help="Whether others may take it back; None: as the queue has it."
     ).tag(config=True)
@@ -40,33 +48,37 @@ class KaiProvisioner(LocalProvisioner):
 
     _host: KernelHost | None = None
     _lease: KernelLease | None = None
+    _watching: asyncio.Task[None] | None = None
     _is_on_cpu = False
 
     # -- what Jupyter calls -----------------------------------------------------------------------------------------
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Wait for the grant, then let the kernel see its devices. A restart keeps the lease."""
+        where = {"cwd": self._working_folder()} if self.folder else {}
         environment = dict(kwargs.get("env") or os.environ)
         try:
             view = await self._with_lease(environment)
         except KaiJupyterError as error:
             raise RuntimeError(str(error)) from None
         environment.update(NO_DEVICES if view is None else share_variables(view))
-        return await super().pre_launch(**{**kwargs, "env": environment})
+        return await super().pre_launch(**{**kwargs, **where, "env": environment})
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
-        """Start the kernel and make its process the holder of the lease."""
+        """Start the kernel, make its process the holder of the lease, and look after both."""
         connection = await super().launch_kernel(cmd, **kwargs)
         process = process_of(self.pid)
         if self._lease is not None and process is not None:
-            try:
-                await self._lease.hold_in(process)
-            except KaiJupyterError as error:
-                self.log.warning("kai: %s", error)
+            held = asyncio.Event()
+            self._stop_watching()
+            self._watching = asyncio.create_task(self._watch(self._lease, process, held))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(held.wait(), HELD_S)
         return connection
 
     async def cleanup(self, restart: bool = False) -> None:  # noqa: FBT001, FBT002 - jupyter_client's signature
         """Give the share back when the kernel ends for good."""
         await super().cleanup(restart)
+        self._stop_watching()
         if not restart:
             await self._give_back("the kernel ended")
 
@@ -75,6 +87,16 @@ class KaiProvisioner(LocalProvisioner):
         """Give the wait for a GPU up; the start fails. `keep_place`: a restarted server takes it up again."""
         if self._lease is not None:
             self._lease.let_go(keep_place=keep_place)
+
+    def _working_folder(self) -> str:
+        """Return the folder of the kernelspec; a sentence where there is none, before anything is asked for."""
+        folder = Path(self.folder).expanduser()
+        if not folder.is_dir():
+            raise RuntimeError(
+                f"The working folder {folder} of this kernel does not exist. "
+                "Make it, or change `folder` in its kernelspec."
+            )
+        return str(folder)
 
     # -- the lease --------------------------------------------------------------------------------------------------
     async def _with_lease(self, environment: dict[str, str]) -> PodGroupView | None:
@@ -98,6 +120,34 @@ class KaiProvisioner(LocalProvisioner):
             self.log.info("kai: kernel %s starts without a GPU, as asked", self.kernel_id)
             return None
         return lease.view
+
+    async def _watch(self, lease: KernelLease, process: Process, held: asyncio.Event) -> None:
+        """Keep the lease in the kernel's process; end the kernel when the lease is ended by anybody but its owner."""
+        try:
+            await lease.hold_in(process)
+        except KaiJupyterError as error:  # it ended meanwhile, and is told below
+            self.log.warning("kai: %s", error)
+        finally:
+            held.set()
+        view = await lease.over()
+        if view.ended_by == "owner":
+            return  # `%gpu release`: the kernel goes on without a GPU
+        self.log.warning("kai: kernel %s: %s", self.kernel_id, view.sentence)
+        await self._ended_within(self.grace)
+        if await self.poll() is None:
+            await end_kernel(self.parent, str(self.kernel_id))
+
+    async def _ended_within(self, grace_s: float) -> None:
+        """Leave the kernel its time to save."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace_s):
+                while await self.poll() is None:  # noqa: ASYNC110 - a process tells nobody that it ends
+                    await asyncio.sleep(LOOK_S)
+
+    def _stop_watching(self) -> None:
+        watching, self._watching = self._watching, None
+        if watching is not None and watching is not asyncio.current_task():
+            watching.cancel()
 
     def _wanted(self, notebook: str) -> Submit:
         return Submit(

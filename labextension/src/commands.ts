@@ -179,7 +179,14 @@ function addLeaseCommands(commands: CommandRegistry, doors: Doors): void {
     describedBy: taking({ group: GROUP, index: INDEX }, 'group', 'index'),
     execute: told(doors, async args => {
       const { group, action } = actionOf(doors, args);
-      await takeOffer(model, group, action);
+      if (group.kind === 'kernel' && action.id === 'ask_again') {
+        const { notebooks } = doors;
+        await notebooks.startAgain(
+          notebooks.ofKernel(group.origin.kernel_id) ?? notebooks.current()
+        );
+      } else {
+        await takeOffer(model, group, action);
+      }
     })
   });
   commands.addCommand(COMMANDS.endAll, {

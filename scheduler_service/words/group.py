@@ -245,6 +245,14 @@ def _released(record: GroupRecord) -> Words:
 
 def _time_over(record: GroupRecord) -> Words:
     at = clock_words(record.ended_at or 0)
+    if record.ask.kind == "kernel":
+        return Words(
+            word="Ended",
+            tone="stop",
+            icon="cross",
+            headline=f"Its time was over at {at}. Variables are gone; files are safe.",
+            detail=f"{_used(record)}.",
+        )
     return Words(
         word="Released",
         tone="mute",
@@ -257,10 +265,21 @@ def _cancelled(record: GroupRecord) -> Words:
     used = _used(record) if record.used_gpu_ms else "It held no GPU"
     by = record.ending.by if record.ending and record.ending.by != record.owner else ""
     who = f" by {by}" if by else ""
-    why = record.ending.text if record.ending and by == "" == record.ending.by else ""
     return Words(
-        word="Cancelled", tone="mute", icon="tick", headline=f"Cancelled{who}. {used}.", detail=why
+        word="Cancelled",
+        tone="stop" if by and record.ask.kind == "kernel" else "mute",
+        icon="tick",
+        headline=f"Cancelled{who}. {used}.",
+        detail=_why_cancelled(record),
     )
+
+
+def _why_cancelled(record: GroupRecord) -> str:
+    """Return the reason that somebody else, or the service, gave."""
+    ending = record.ending
+    if ending is None or ending.by == record.owner:
+        return ""
+    return "" if ending.text == f"Cancelled by {ending.by}." else ending.text
 
 
 def _waited_too_long(record: GroupRecord) -> Words:

@@ -80,7 +80,7 @@ class Lab:
                 path = f"kai/pod-groups/{group['namespace']}/{group['name']}/cancel"
                 self.server.post(path, {"grace_s": 0})
 
-    def notebook(self, name: str, *cells: str) -> str:
+    def notebook(self, name: str, *cells: str, kernel_name: str = "python3") -> str:
         """Write a notebook; return its path as the page knows it."""
         written: list[dict[str, object]] = [
             {
@@ -93,7 +93,7 @@ class Lab:
             }
             for index, source in enumerate(cells)
         ]
-        kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+        kernel = {"name": kernel_name, "display_name": kernel_name, "language": "python"}
         document = {
             "cells": written,
             "metadata": {"kernelspec": kernel},
@@ -102,6 +102,16 @@ class Lab:
         }
         (self.work / name).write_text(json.dumps(document))
         return name
+
+
+def _spare_kernel(folder: Path) -> None:
+    """Install a GPU kernel that others may take back."""
+    config = {"amount": "1", "preemptible": True, "grace": 5}
+    spec = json.loads((ROOT / "kernelspecs" / "kai-gpu" / "kernel.json").read_text())
+    spec["metadata"]["kernel_provisioner"]["config"] = config
+    spec["display_name"] = "Python on a spare GPU"
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps(spec))
 
 
 @pytest.fixture(scope="package")
@@ -126,6 +136,7 @@ def lab(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     own = isolated(environment(), folder) | {"KAI_SIMULATE_GPUS": "2x24GiB"}
     work = folder / "work"
     work.mkdir()
+    _spare_kernel(folder / "data" / "kernels" / "kai-spare")
     command = [
         *(str(BIN / "jupyter"), "lab", *OPTIONS, *root_options(), "--no-browser"),
         f"--ServerApp.port={free_port()}",

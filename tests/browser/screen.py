@@ -30,8 +30,10 @@ class Screen:
         self.page = page
         self._server = server
 
-    def open(self, notebook: str | None = None, *, front: str = "lab/tree") -> None:
-        """Open JupyterLab, on a notebook if one is named."""
+    def open(
+        self, notebook: str | None = None, *, front: str = "lab/tree", is_waited_for: bool = True
+    ) -> None:
+        """Open JupyterLab, on a notebook if one is named; wait for its kernel unless that waits itself."""
         path = "lab" if notebook is None else f"{front}/{notebook}"
         self.page.goto(f"{self._server.url}{path}?token={self._server.token}&reset")
         self.page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
@@ -39,7 +41,10 @@ class Screen:
             self.page.wait_for_function(f"() => window.jupyterapp && {NOTEBOOK}")
             expect(self.page.locator(".jp-Kai-Chip")).to_be_visible()
             idle = "w.sessionContext.session?.kernel?.status === 'idle'"
-            self.page.wait_for_function(f"() => {{ const w = {NOTEBOOK}; return {idle}; }}")
+            there = idle if is_waited_for else "w.sessionContext.session?.kernel"
+            self.page.wait_for_function(
+                f"() => {{ const w = {NOTEBOOK}; return Boolean({there}); }}"
+            )
         else:
             self.page.wait_for_function(
                 "() => window.jupyterapp?.commands.hasCommand('kai:open-panel')"

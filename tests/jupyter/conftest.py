@@ -125,8 +125,8 @@ def cell(shell, capsys):
     return run
 
 
-def fill(client, gpu=2):
+def fill(client, gpu=2, **more):
     """Let another process (this one's parent) hold devices."""
     parent = os.getppid()
     process = Process(pid=parent, start_ticks=locate.start_ticks(parent))
-    return client.submit(Submit(kind="lease", gpu=gpu, process=process))
+    return client.submit(Submit(kind="lease", gpu=gpu, process=process, **more))

@@ -9,16 +9,12 @@ import { groupOfNotebook } from '../model/state';
 import { IGpuModel } from '../tokens';
 import { NotebookBanner } from '../view/banner';
 import { GpuChip } from '../view/chip';
-import { Notebooks } from '../view/notebooks';
+import { kernelIdOf, Notebooks } from '../view/notebooks';
 import type { Place } from '../view/surface';
 import { loadedSettings } from './settings';
 
 function groupOfPanel(model: IGpuModel, panel: NotebookPanel): ReturnType<typeof groupOfNotebook> {
-  return groupOfNotebook(
-    model.state,
-    panel.sessionContext.session?.kernel?.id ?? null,
-    panel.context.path
-  );
+  return groupOfNotebook(model.state, kernelIdOf(panel), panel.context.path);
 }
 
 export const chipPlugin: JupyterFrontEndPlugin<void> = {

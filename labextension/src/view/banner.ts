@@ -54,7 +54,7 @@ export class NotebookBanner extends Surface {
         'data-group': `${group.namespace}/${group.name}`,
         'aria-label': trans.__('GPU request of this notebook')
       },
-      state(null, group.icon, group.word, true),
+      state(null, group.icon, group.word, group.icon !== 'bell'),
       h(
         'p',
         {},
@@ -124,7 +124,7 @@ function tells(group: PodGroupView): boolean {
     group.state === 'Waiting' ||
     group.icon === 'moon' ||
     group.icon === 'bell' ||
-    (group.tone === 'stop' && group.state !== 'Cancelled')
+    (group.tone === 'stop' && group.ended_by !== 'owner')
   );
 }
 

@@ -5,6 +5,17 @@ import { type INotebookTracker, NotebookActions, type NotebookPanel } from '@jup
 const LOADS = /^\s*%(load_ext|reload_ext)\s+kai_jupyter\b/m;
 const GANG = /^\s*%%gang\b/;
 
+const lastKernels = new WeakMap<NotebookPanel, string>();
+
+/** The kernel of a notebook, or the one that it had last: what became of that is still to be told. */
+export function kernelIdOf(panel: NotebookPanel): string | null {
+  const id = panel.sessionContext.session?.kernel?.id;
+  if (id !== undefined) {
+    lastKernels.set(panel, id);
+  }
+  return id ?? lastKernels.get(panel) ?? null;
+}
+
 export class Notebooks {
   constructor(private readonly _tracker: INotebookTracker | null) {}
 
@@ -20,10 +31,20 @@ export class Notebooks {
   /** The open notebook whose kernel has this id, if there is one. */
   ofKernel(kernelId: string | null): NotebookPanel | null {
     return (
-      this._tracker?.find(
-        panel => kernelId !== null && panel.sessionContext.session?.kernel?.id === kernelId
-      ) ?? null
+      this._tracker?.find(panel => kernelId !== null && kernelIdOf(panel) === kernelId) ?? null
     );
+  }
+
+  /** Start the kernel of a notebook anew, which waits for its GPU again. */
+  async startAgain(panel: NotebookPanel): Promise<void> {
+    const spec = panel.content.model?.getMetadata('kernelspec') as { name?: string } | undefined;
+    const name = spec?.name ?? panel.sessionContext.kernelPreference.name;
+    if (!name) {
+      throw new Error('This notebook names no kernel. Choose one with Kernel, Change Kernel.');
+    }
+    // The page may not have heard yet that the session went with its kernel.
+    await panel.sessionContext.sessionManager.refreshRunning();
+    await panel.sessionContext.changeKernel({ name });
   }
 
   /** Put `code` into a new cell below the active one, and run it if asked. */

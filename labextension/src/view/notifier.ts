@@ -36,6 +36,8 @@ function worth({ before, after }: Transition): Told | null {
 
 export class Notifier {
   private readonly _watched = new Set<string>();
+  /** When each group was granted that was told of: a lease that moves to another process is granted only once. */
+  private readonly _granted = new Map<string, number | null>();
 
   constructor(private readonly _doors: NotifierDoors) {}
 
@@ -73,10 +75,19 @@ export class Notifier {
     ) {
       new window.Notification(after.headline, { body: after.detail, tag: key });
     }
-    const told = worth(transition);
+    const told = this._isToldAgain(after, key) ? null : worth(transition);
     if (told !== null && this._doors.wants(told.kind)) {
       this._toast(told.type, `${after.name}: ${after.headline}`, key);
     }
+  }
+
+  private _isToldAgain(group: PodGroupView, key: string): boolean {
+    if (group.state !== 'Running') {
+      return false;
+    }
+    const before = this._granted.get(key);
+    this._granted.set(key, group.granted_at);
+    return before !== undefined && before === group.granted_at;
   }
 
   noticed(notice: Notice): void {

@@ -35,6 +35,10 @@ STOP_AGAIN_MS = 5_000
 """A stop order is repeated so often until the end is reported."""
 
 
+KERNEL_END_MS = 30_000
+"""A kernel that loses its GPU has so long to end, after its grace."""
+
+
 class UnknownIncarnation(Exception):
     """The books know no such live start of a pod of this user."""
 
@@ -174,7 +178,8 @@ class RunnerDesk:
             if pod.progress is not None and pod.progress != self.progress.get(pod.incarnation):
                 self.progress[pod.incarnation] = pod.progress
                 self.on_progress(record.key)
-            if record.is_external and spec.is_leaving(record.pods[rank]):
+            is_leaving = record.is_external and spec.is_leaving(record.pods[rank])
+            if is_leaving and not self._may_save(record):
                 self._let_go(record, rank, holds_device=pod.holds_device)
 
     def _let_go(self, record: GroupRecord, rank: int, *, holds_device: bool | None) -> None:
@@ -195,6 +200,8 @@ class RunnerDesk:
         self._seen[report.incarnation] = now
         if report.kind == "started":
             after = life.started(record, rank, report, now)
+        elif self._may_save(record):
+            return  # its runner looks away once no device is held; the kernel itself is not ended yet
         elif self._may_return(record, rank):
             after = life.process_gone(record, rank, now)
         else:
@@ -206,6 +213,17 @@ class RunnerDesk:
         """Whether a restarted kernel (or the restarted server of one that waited) may still carry this lease over."""
         is_held = record.pods[rank].state in {PodState.BINDING, PodState.RUNNING}
         return record.is_external and is_held and record.ask.origin.kernel_id is not None
+
+    def _may_save(self, record: GroupRecord) -> bool:
+        """Whether a kernel that loses its GPU is still there to save: its place is free when it has ended.
+
+        Its Jupyter server ends it after the grace; one that nobody ends is not waited for for ever.
+        """
+        ending = record.ending
+        is_kernel = record.ask.kind == "kernel" and not is_alone(record)
+        if ending is None or not is_kernel or ending.by == record.owner:
+            return False
+        return self._clock() - ending.at < 1000 * ending.grace_s + KERNEL_END_MS
 
     # -- what the service asks -----------------------------------------------------------------
     def move(self, record: GroupRecord, process: Process) -> GroupRecord:
@@ -239,10 +257,15 @@ class RunnerDesk:
         if pod.gone_at is not None:
             if now - pod.gone_at >= self._move_wait_ms:
                 self._end(record, pod.rank, reason="process_gone")
-            return
-        if pod.state is PodState.RUNNING and is_alone(record):
+        elif spec.is_leaving(pod) and self._nobody_runs(record, pod):
+            self._end(record, pod.rank, reason=life.STOPPED)
+        elif pod.state is PodState.RUNNING and is_alone(record):
             self._process_ended(record, pod.rank)
-            return
+        else:
+            self._tick_runner(record, pod, now)
+
+    def _tick_runner(self, record: GroupRecord, pod: PodRecord, now: int) -> None:
+        """Give up a pod whose runner is silent and whose process is gone."""
         seen = max(self._seen.get(pod.incarnation or "", 0), self._began_at)
         if pod.runner is None or now - seen < self._lost_after_ms:
             return
@@ -310,7 +333,7 @@ class RunnerDesk:
             (device := devices.get(share.device)) is not None and device.simulated
             for share in pod.devices
         )
-        return record.is_external and is_simulated
+        return record.is_external and is_simulated and not self._may_save(record)
 
     def _forget(self, incarnation: str) -> None:
         self._seen.pop(incarnation, None)

@@ -6,6 +6,7 @@ import json
 import pytest
 from jupyter_client.manager import AsyncKernelManager
 
+from kai_jupyter.extension import EVENT_SCHEMA
 from tests.jupyter.conftest import fill
 from tests.jupyter.server.conftest import until
 from tests.jupyter.server.real import *  # noqa: F403 - fixtures
@@ -279,3 +280,60 @@ class TestWithoutAServer:
         await manager.start_kernel()
         await manager.shutdown_kernel(now=True)
         Service(tmp_path, None).stop()
+
+
+@pytest.mark.parametrize("wanted", [{"amount": "2", "preemptible": True, "grace": 1}])
+class TestTakenBack:
+    async def test_the_kernel_is_ended_once_after_its_grace_and_the_event_says_why(
+        self, start, service, jp_serverapp
+    ):
+        """No restarter brings it back with its variables gone and nobody told."""
+        manager = jp_serverapp.kernel_manager
+        told = []
+
+        async def hear(logger, schema_id, data):
+            told.append(data)
+
+        jp_serverapp.event_logger.add_listener(schema_id=EVENT_SCHEMA, listener=hear)
+        kernel = await start("kai-test")
+        kernel.close()
+        with service.client() as client:
+            first = fill(client, priority=120)
+            await until(lambda: kernel.id not in manager, "the kernel is ended")
+            await until(
+                lambda: client.group(first.namespace, first.name).state == "Running",
+                "the one who comes first has it",
+            )
+        (lost,) = await leases(service, kernel)
+        assert (lost.state, lost.kind) == ("Evicted", "kernel")
+        assert "Variables are gone; files are safe." in lost.headline
+        states = [data["state"] for data in told if data["kernel_id"] == kernel.id]
+        assert states[-2:] == ["Stopping", "Evicted"]
+        actions = [data for data in told if data.get("action") == "restart"]
+        assert actions == []
+
+    async def test_one_that_saves_and_ends_in_its_grace_is_not_waited_for(
+        self, start, service, jp_serverapp
+    ):
+        kernel = await start("kai-test")
+        kernel.close()
+        with service.client() as client:
+            fill(client, priority=120)
+            await jp_serverapp.kernel_manager.shutdown_kernel(kernel.id)
+            await until(lambda: len(live(client)) == 1, "the lease ends")
+        (lost,) = await leases(service, kernel)
+        assert lost.state in ("Evicted", "Succeeded")
+
+
+async def test_a_lease_that_its_owner_releases_leaves_the_kernel_alone(
+    start, service, jp_serverapp
+):
+    kernel = await start("kai-test")
+    await kernel.run("x = 41")
+    (lease,) = await leases(service, kernel)
+    end(service, lease)
+    with service.client() as client:
+        await until(lambda: not live(client), "the lease ends")
+
+    assert "42" in await kernel.run("x + 1")
+    kernel.close()

@@ -132,3 +132,43 @@ def test_a_notebook_that_moves_to_another_kernel_keeps_what_it_has(
         server.end()
 
     asyncio.run(story())
+
+
+def test_a_kernel_whose_gpu_is_taken_back_has_its_grace_to_save(tmp_path: Path) -> None:
+    """Its place is free only when the process has ended: the next one waits that long."""
+
+    async def story() -> None:
+        stage = await Stage(tmp_path, devices="1x24GiB").begin()
+        kernel = Away()
+        await stage.ask(
+            kind="kernel", gpu=1, process=kernel.process, origin=KERNEL, preemptible=True
+        )
+        (order,) = await stage.start()
+        await stage.ask(gpu=1, name="first", priority=120)
+        told = await stage.view(ANA, "kernel")
+        assert (told.state, told.word) == ("Stopping", "Taken back in 15 s")
+        await stage.end(order, reason_code="released")
+        await stage.pass_s(5)
+        assert (await stage.view(ANA, "kernel")).state == "Stopping"
+        kernel.end()
+        await stage.pass_s(1)
+        lost = await stage.view(ANA, "kernel")
+        assert (lost.state, lost.ended_by) == ("Evicted", None)
+        assert lost.headline.endswith("Variables are gone; files are safe.")
+        assert (await stage.view(ANA, "first")).state == "Starting"
+
+    asyncio.run(story())
+
+
+def test_a_kernel_that_nobody_ends_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    async def story() -> None:
+        stage = await Stage(tmp_path, devices="1x24GiB").begin()
+        await stage.ask(kind="kernel", gpu=1, process=own_process(), lease_s=60, origin=KERNEL)
+        await stage.start()
+        await stage.pass_s(61)
+        assert (await stage.view(ANA, "kernel")).state == "Stopping"
+        await stage.pass_s(50)
+        over = await stage.view(ANA, "kernel")
+        assert (over.state, over.tone) == ("Succeeded", "stop")
+
+    asyncio.run(story())

@@ -1,0 +1,79 @@
+"""A notebook whose kernel sits on a GPU: it waits with a banner, keeps its cells, may start without, may lose it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Lab, Pictures
+from tests.browser.screen import THEMES, Screen
+
+pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.slow]
+
+DEVICES = "import os; print('devices:', os.environ.get('KAI_GPU_DEVICES'))"
+BANNER = ".jp-Kai-Banner"
+
+
+def test_a_kernel_waits_with_its_cells_and_starts_when_the_gpu_comes(
+    screen: Screen, lab: Lab, keep: Pictures
+) -> None:
+    lab.fill()
+    path = lab.notebook("queued.ipynb", DEVICES, "6 * 7", kernel_name="kai-gpu")
+    screen.open(path, is_waited_for=False)
+    banner = screen.page.locator(BANNER)
+    expect(banner).to_contain_text("Position 1 of 1")
+    expect(banner.get_by_role("button", name="Start on CPU instead")).to_be_visible()
+    screen.start(0)
+    screen.start(1)
+    expect(screen.page.locator(".jp-InputPrompt").nth(1)).to_contain_text("*")
+    for theme in THEMES:
+        screen.theme(theme)
+        keep(f"kernel-queued-{theme.split()[-1].lower()}")
+        assert screen.violations(BANNER) == []
+    lab.kai("cancel", "other-1")
+    screen.ended(1)
+    expect(screen.below(0)).to_contain_text("GPU-sim-")
+    expect(banner).to_be_hidden()
+    expect(screen.page.locator(".Toastify__toast")).to_have_count(1)  # granted, told once
+    keep("kernel-granted")
+
+
+def test_a_kernel_that_waits_starts_on_the_cpu_instead(
+    screen: Screen, lab: Lab, keep: Pictures
+) -> None:
+    lab.fill()
+    path = lab.notebook("on-cpu.ipynb", DEVICES, kernel_name="kai-gpu")
+    screen.open(path, is_waited_for=False)
+    banner = screen.page.locator(BANNER)
+    expect(banner).to_contain_text("Position 1 of 1")
+    screen.start(0)
+    banner.get_by_role("button", name="Start on CPU instead").click()
+    screen.ended(0)
+    expect(screen.below(0)).to_contain_text("devices: None")
+    expect(banner).to_be_hidden()
+    keep("kernel-on-cpu")
+
+
+def test_a_kernel_that_loses_its_gpu_tells_and_asks_again(
+    screen: Screen, lab: Lab, keep: Pictures
+) -> None:
+    path = lab.notebook("taken.ipynb", "x = 1", "x", kernel_name="kai-spare")
+    screen.open(path)
+    screen.run(0)
+    kept = ("--priority", "120", "--not-preemptible", "--run-time", "10m")
+    lab.kai("submit", "-d", "--gpu", "2", *kept, "--name", "first", "--", "sleep", "900")
+    banner = screen.page.locator(BANNER)
+    expect(banner).to_contain_text("Taken back in")
+    keep("kernel-taken-back")
+    expect(banner).to_contain_text("Variables are gone; files are safe.")
+    for theme in THEMES:
+        screen.theme(theme)
+        keep(f"kernel-lost-{theme.split()[-1].lower()}")
+        assert screen.violations(BANNER) == []
+    banner.get_by_role("button", name="Ask again").click()
+    expect(banner).to_contain_text("Position 1 of 1")
+    screen.start(1)
+    lab.kai("cancel", "first")
+    screen.ended(1)
+    assert screen.errors(1) == ["NameError"]
+    keep("kernel-asked-again")
