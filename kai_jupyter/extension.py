@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from jupyter_server.extension.application import ExtensionApp
-from traitlets import Bool, Unicode
+from traitlets import Bool, Integer, Unicode
 
 from kai_jupyter._version import __version__
 from kai_jupyter.async_client import AsyncKaiClient
@@ -19,6 +19,7 @@ from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.finding import Endpoint
 from kai_jupyter.handlers import handlers
 from kai_jupyter.kernel_host import KernelHost, leave_waiting, serve, shut_down_at_once
+from kai_jupyter.kernel_return import KernelReturn
 from kai_jupyter.kernels import KernelLeases
 from kai_jupyter.relay import Group, Relay
 from kai_jupyter.stream import StreamHandler
@@ -61,7 +62,16 @@ class KaiExtensionApp(ExtensionApp):
         help="Encrypt the messages between this server and the kernels that can, unless the operator decided.",
     ).tag(config=True)
 
+    keep_kernels_s = Integer(
+        600,
+        help=(
+            "A GPU kernel goes on for so long after this server was killed, for the next one to take up. "
+            "0: it ends with the server, as other kernels do."
+        ),
+    ).tag(config=True)
+
     client: AsyncKaiClient
+    returns: KernelReturn
     relay: Relay
     kernels: KernelLeases
 
@@ -77,7 +87,9 @@ class KaiExtensionApp(ExtensionApp):
         self.relay = Relay(self.client, on_transition=self._tell)
         self.settings["kai_extension"] = self
         self._server.event_logger.register_event_schema(SCHEMA_FILE)
-        serve(self._server.kernel_manager, KernelHost(self.client, self.relay))
+        host = KernelHost(self.client, self.relay)
+        serve(self._server.kernel_manager, host)
+        self.returns = KernelReturn(self._server, host, self.log, keep_s=self.keep_kernels_s)
         shut_down_at_once(self._server.kernel_manager)
         self._let_kernels_wait()
         self._encrypt_kernels()
@@ -150,10 +162,12 @@ class KaiExtensionApp(ExtensionApp):
         self._tasks = [
             asyncio.create_task(self.relay.run()),
             asyncio.create_task(self.kernels.run()),
+            asyncio.create_task(self.returns.run()),
         ]
 
     async def stop_extension(self) -> None:
         """Stop listening. The service and what it runs go on; kernels that wait keep their places."""
+        await self.returns.note()
         leave_waiting(self._server.kernel_manager)
         for task in self._tasks:
             task.cancel()

@@ -11,6 +11,7 @@ import weakref
 from typing import Any, Protocol
 
 from kai_jupyter.async_client import AsyncKaiClient
+from kai_jupyter.kernel_records import KernelRecord
 from kai_jupyter.relay import Relay
 
 
@@ -27,6 +28,12 @@ class KernelHost:
     def __init__(self, client: AsyncKaiClient, relay: Relay) -> None:
         self.client = client
         self.relay = relay
+        self.changed = asyncio.Event()
+        """Set by a kernel whose process or request is another now."""
+        self.returning: dict[str, KernelRecord] = {}
+        """Kernels of the server before this one, by id, until they are started here."""
+        self.outlives_server = False
+        """Whether kernels go on when their server is killed."""
         self._listening: asyncio.Task[None] | None = None
 
     @classmethod

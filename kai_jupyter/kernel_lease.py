@@ -66,6 +66,15 @@ class KernelLease:
             return False
         return self.view.state not in (*TERMINAL_STATES, "Stopping")
 
+    async def find(self, namespace: str, name: str) -> None:
+        """Take up a lease that a running kernel holds, as soon as the service answers."""
+        while self.view is None:
+            try:
+                self.view = await self.client.group(namespace, name)
+            except ServiceUnreachable:
+                await asyncio.sleep(FIRST_RETRY_S)
+                await self.client.forget()
+
     async def granted(self) -> bool:
         """Wait for the GPU, however long; False when its owner took back the request, to go on without one.
 

@@ -13,18 +13,22 @@ from pathlib import Path
 from typing import Any
 
 from jupyter_client.provisioning.local_provisioner import LocalProvisioner
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Integer, Unicode
 
+from kai_jupyter.adopted import AdoptedProcess
 from kai_jupyter.device_env import share_variables
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.kernel_host import KernelHost, end_kernel, host_of
 from kai_jupyter.kernel_lease import KernelLease, process_of
-from scheduler_service.wire.pod_group import Origin, PodGroupView, Process, Submit
+from kai_jupyter.kernel_records import KernelRecord
+from scheduler_service.wire.pod_group import Move, Origin, PodGroupView, Process, Submit
 
 LOOK_S = 0.25
 HELD_S = 10.0
 """A start waits at most so long for the service to note the kernel's process; it is tried on after that."""
+FORGOTTEN = "The queue has forgotten the lease of this kernel."
 NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
@@ -47,6 +51,10 @@ class KaiProvisioner(LocalProvisioner):
     grace = Integer(15, help="Seconds to save when it is taken back.").tag(config=True)
 
     _host: KernelHost | None = None
+    _before: KernelRecord | None = None
+    _adopted: Process | None = None
+    _named: tuple[str, str] | None = None
+    """The lease of an adopted kernel until the service has told of it."""
     _lease: KernelLease | None = None
     _watching: asyncio.Task[None] | None = None
     _is_on_cpu = False
@@ -54,8 +62,14 @@ class KaiProvisioner(LocalProvisioner):
     # -- what Jupyter calls -----------------------------------------------------------------------------------------
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Wait for the grant, then let the kernel see its devices. A restart keeps the lease."""
+        self._host = self._host or host_of(self.parent) or KernelHost.alone()
+        before = self._host.returning.pop(str(self.kernel_id), None)
+        if before is not None and before.is_running:
+            return await self._adopt(before, kwargs)
+        self._before = before
         where = {"cwd": self._working_folder()} if self.folder else {}
         environment = dict(kwargs.get("env") or os.environ)
+        environment.pop("JPY_PARENT_PID", None)  # of a server that is itself in a kernel
         try:
             view = await self._with_lease(environment)
         except KaiJupyterError as error:
@@ -65,7 +79,12 @@ class KaiProvisioner(LocalProvisioner):
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> Any:
         """Start the kernel, make its process the holder of the lease, and look after both."""
-        connection = await super().launch_kernel(cmd, **kwargs)
+        if self._adopted is not None:
+            connection = self._take_over(self._adopted)
+        else:
+            alone = {"independent": True} if self._host and self._host.outlives_server else {}
+            connection = await super().launch_kernel(cmd, **alone, **kwargs)
+        self._changed()
         process = process_of(self.pid)
         if self._lease is not None and process is not None:
             held = asyncio.Event()
@@ -112,9 +131,11 @@ class KaiProvisioner(LocalProvisioner):
             raise
 
     async def _granted(self, environment: dict[str, str]) -> PodGroupView | None:
-        host = self._host = self._host or host_of(self.parent) or KernelHost.alone()
-        lease = self._lease = KernelLease(host.client, host.relay, str(self.kernel_id))
-        await lease.ask(self._wanted(environment.get("JPY_SESSION_NAME", "")))
+        lease = self._lease = self._new_lease()
+        before, self._before = self._before, None
+        if before is None or before.lease is None or not await self._resumed(lease, before.lease):
+            await lease.ask(self._wanted(environment.get("JPY_SESSION_NAME", "")))
+        self._changed()
         if not await lease.granted():
             self._is_on_cpu = True
             self.log.info("kai: kernel %s starts without a GPU, as asked", self.kernel_id)
@@ -124,15 +145,18 @@ class KaiProvisioner(LocalProvisioner):
     async def _watch(self, lease: KernelLease, process: Process, held: asyncio.Event) -> None:
         """Keep the lease in the kernel's process; end the kernel when the lease is ended by anybody but its owner."""
         try:
+            if self._named is not None:
+                await lease.find(*self._named)
+                self._named = None
             await lease.hold_in(process)
         except KaiJupyterError as error:  # it ended meanwhile, and is told below
             self.log.warning("kai: %s", error)
         finally:
             held.set()
-        view = await lease.over()
-        if view.ended_by == "owner":
+        view = None if lease.view is None else await lease.over()
+        if view is not None and view.ended_by == "owner":
             return  # `%gpu release`: the kernel goes on without a GPU
-        self.log.warning("kai: kernel %s: %s", self.kernel_id, view.sentence)
+        self.log.warning("kai: kernel %s: %s", self.kernel_id, view.sentence if view else FORGOTTEN)
         await self._ended_within(self.grace)
         if await self.poll() is None:
             await end_kernel(self.parent, str(self.kernel_id))
@@ -148,6 +172,50 @@ class KaiProvisioner(LocalProvisioner):
         watching, self._watching = self._watching, None
         if watching is not None and watching is not asyncio.current_task():
             watching.cancel()
+
+    def _new_lease(self) -> KernelLease:
+        host = self._host = self._host or KernelHost.alone()
+        return KernelLease(host.client, host.relay, str(self.kernel_id))
+
+    async def _resumed(self, lease: KernelLease, named: tuple[str, str]) -> bool:
+        """Take up the request that the server before this one made; this server stands in now."""
+        process = process_of(os.getpid())
+        move = None if process is None else Move(process=process, kernel_id=str(self.kernel_id))
+        return move is not None and await lease.resume(*named, move)
+
+    def _changed(self) -> None:
+        if self._host is not None:
+            self._host.changed.set()
+
+    # -- a kernel that outlived its server --------------------------------------------------------------------------
+    @property
+    def holding(self) -> tuple[str, str] | None:
+        """Namespace and name of what this kernel holds or waits for."""
+        view = None if self._lease is None else self._lease.view
+        return self._named if view is None else (view.namespace, view.name)
+
+    async def _adopt(self, before: KernelRecord, kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Take up a kernel that runs: its ports and keys are in its connection file, its lease is its own."""
+        kernel: Any = self.parent
+        kernel.load_connection_file(before.connection_file)
+        kernel.connection_file = before.connection_file
+        kernel._connection_file_written = True  # noqa: SLF001 - as if we had: it goes with the kernel
+        self.ports_cached = True  # a restart keeps them
+        self.connection_info = kernel.get_connection_info()
+        self._adopted = before.process
+        self._is_on_cpu = before.lease is None
+        self._named = before.lease
+        if before.lease is not None:
+            self._lease = self._new_lease()
+        launch: dict[str, Any] = await KernelProvisionerBase.pre_launch(self, cmd=[], **kwargs)
+        return launch
+
+    def _take_over(self, process: Process) -> Any:
+        """Make a process that runs this kernel's."""
+        adopted: Any = AdoptedProcess(process)
+        self.process, self._adopted = adopted, None
+        self.pid, self.pgid = process.pid, os.getpgid(process.pid)
+        return self.connection_info
 
     def _wanted(self, notebook: str) -> Submit:
         return Submit(

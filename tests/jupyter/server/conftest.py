@@ -18,7 +18,10 @@ def jp_server_config(extension_config):
         "ServerApp": {
             "jpserver_extensions": {"kai_jupyter": True},
             "allow_unauthenticated_access": False,
-        }
+        },
+        "KaiExtensionApp": {
+            "keep_kernels_s": 0
+        },  # this process is the server: nothing may outlive it
     }
     for name, values in extension_config.items():
         base.setdefault(name, {}).update(values)
