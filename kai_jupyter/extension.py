@@ -19,6 +19,7 @@ from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.finding import Endpoint
 from kai_jupyter.handlers import handlers
 from kai_jupyter.kernel_host import KernelHost, leave_waiting, serve, shut_down_at_once
+from kai_jupyter.kernel_move import KernelMove
 from kai_jupyter.kernel_return import KernelReturn
 from kai_jupyter.kernels import KernelLeases
 from kai_jupyter.relay import Group, Relay
@@ -72,6 +73,7 @@ class KaiExtensionApp(ExtensionApp):
 
     client: AsyncKaiClient
     returns: KernelReturn
+    moves: KernelMove
     relay: Relay
     kernels: KernelLeases
 
@@ -89,6 +91,7 @@ class KaiExtensionApp(ExtensionApp):
         self._server.event_logger.register_event_schema(SCHEMA_FILE)
         host = KernelHost(self.client, self.relay)
         serve(self._server.kernel_manager, host)
+        self.moves = KernelMove(self._server, host, self.kernels)
         self.returns = KernelReturn(self._server, host, self.log, keep_s=self.keep_kernels_s)
         shut_down_at_once(self._server.kernel_manager)
         self._let_kernels_wait()

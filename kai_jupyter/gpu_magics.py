@@ -70,6 +70,13 @@ class GpuMagics(Magics):
         action=argparse.BooleanOptionalAction,
         help="may be taken back when another queue needs it",
     )
+    @option(
+        "--move",
+        nargs="?",
+        const="",
+        metavar="KERNEL",
+        help="move the notebook to a kernel with a GPU, with what it holds; says first what is lost",
+    )
     @line_or_cell
     def gpu(self, line: str, cell: str | None = None) -> Any:
         """Ask for a GPU share for this notebook, or show, explain, extend and release it.
@@ -84,6 +91,8 @@ def run_gpu(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
     from kai_jupyter.session import current
 
     session = current(shell)
+    if options.move is not None:
+        return _move(session, options, cell)
     word = options.words[0] if options.words else ""
     if cell is not None:
         return _run_cell(session, options, cell)
@@ -93,6 +102,17 @@ def run_gpu(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
     if not word and options.memory is None:
         return _status(session)
     return _ask(session, options)
+
+
+def _move(session: Any, options: argparse.Namespace, cell: str | None) -> Any:
+    """Ask first if an amount was named, then show what moving means."""
+    from kai_jupyter import moving
+
+    if cell is not None or (options.words and options.words[0] in _HOW):
+        raise UsageError("%gpu --move stands alone, or with an amount: %gpu 0.5 --move")
+    lease = _ask(session, options) if options.words or options.memory else None
+    moving.show(session, options.move)
+    return lease
 
 
 def _request(session: Any, options: argparse.Namespace) -> Any:

@@ -167,6 +167,27 @@ class GroupHandler(KaiHandler):
         await self.relay_request("POST", calls.group_path(namespace, name, tail), body=body)
 
 
+class KernelMoveHandler(KaiHandler):
+    """`POST kai/kernels/{kernel_id}/move`: start a GPU kernel for the notebook of this one."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, kernel_id: str) -> None:
+        """Start it with what the kernel holds; the page then puts it in the place of the old one."""
+        self.prepare_write()
+        if kernel_id not in self.kernel_manager:
+            raise web.HTTPError(404, reason="There is no such kernel any more")
+        name = (self.get_json_body() or {}).get("kernel_name")
+        if not isinstance(name, str) or name not in self.kernel_spec_manager.find_kernel_specs():
+            raise web.HTTPError(400, reason="Name a kernel that is installed here")
+        try:
+            started = await self.kai.moves.start(kernel_id, name)
+        except (ServiceUnreachable, KaiRequestError) as error:
+            self.finish_problem(away(error))
+            return
+        self.finish(json.dumps({"kernel_id": started}))
+
+
 class HealthHandler(KaiHandler):
     """`GET kai/health`: whether this server hears the service."""
 
@@ -189,5 +210,6 @@ def handlers(stream_handler: type[Any]) -> list[tuple[Any, ...]]:
         (rf"/kai/{GROUP}", GroupHandler),
         (rf"/kai/{GROUP}/(?P<tail>{tails})", GroupHandler),
         (r"/kai/health", HealthHandler),
+        (r"/kai/kernels/(?P<kernel_id>[\w-]+)/move", KernelMoveHandler),
         (r"/kai/stream", stream_handler),
     ]

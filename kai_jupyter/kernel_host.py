@@ -32,6 +32,8 @@ class KernelHost:
         """Set by a kernel whose process or request is another now."""
         self.returning: dict[str, KernelRecord] = {}
         """Kernels of the server before this one, by id, until they are started here."""
+        self.handed: dict[str, tuple[str, str]] = {}
+        """What a notebook held that moves here, by the id of its new kernel until that is started."""
         self.outlives_server = False
         """Whether kernels go on when their server is killed."""
         self._listening: asyncio.Task[None] | None = None

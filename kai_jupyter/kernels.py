@@ -76,6 +76,10 @@ class KernelLeases:
         else:
             self._stopping_since.pop(key, None)
 
+    def let_go(self, group: Group) -> None:
+        """Look no longer after a lease: another kernel takes it over."""
+        self._forget(key_of(group))
+
     def _forget(self, key: str) -> None:
         self._leases.pop(key, None)
         self._pids.pop(key, None)

@@ -133,7 +133,8 @@ class KaiProvisioner(LocalProvisioner):
     async def _granted(self, environment: dict[str, str]) -> PodGroupView | None:
         lease = self._lease = self._new_lease()
         before, self._before = self._before, None
-        if before is None or before.lease is None or not await self._resumed(lease, before.lease):
+        kept = before.lease if before is not None else self._handed()
+        if kept is None or not await self._resumed(lease, kept):
             await lease.ask(self._wanted(environment.get("JPY_SESSION_NAME", "")))
         self._changed()
         if not await lease.granted():
@@ -176,6 +177,10 @@ class KaiProvisioner(LocalProvisioner):
     def _new_lease(self) -> KernelLease:
         host = self._host = self._host or KernelHost.alone()
         return KernelLease(host.client, host.relay, str(self.kernel_id))
+
+    def _handed(self) -> tuple[str, str] | None:
+        """Return what the notebook held before it moved to this kernel."""
+        return None if self._host is None else self._host.handed.pop(str(self.kernel_id), None)
 
     async def _resumed(self, lease: KernelLease, named: tuple[str, str]) -> bool:
         """Take up the request that the server before this one made; this server stands in now."""

@@ -17,6 +17,7 @@ export const COMMANDS = {
   extend: 'kai:extend-lease',
   goToLine: 'kai:go-to-line',
   insertCode: 'kai:insert-code',
+  move: 'kai:move-to-gpu',
   notify: 'kai:notify-me',
   openGang: 'kai:open-gang',
   openPanel: 'kai:open-panel',
@@ -50,6 +51,8 @@ export type Doors = {
   readonly openPanel: (ask: boolean) => void;
   readonly openGroup: (group: string, explain: boolean) => Promise<void>;
   readonly notify: (group: PodGroupView) => Promise<void>;
+  /** Says what a move to another kernel loses; whether the person wants it. */
+  readonly confirmMove: () => Promise<boolean>;
   /** Tells a failure to the person. */
   readonly fail: (error: unknown) => void;
 };
@@ -258,6 +261,24 @@ function addNotebookCommands(commands: CommandRegistry, doors: Doors): void {
       const group = groupOf(model, text(args, 'group'));
       if (!notebooks.goToLine(group.failure?.source ?? '', Number(args.line))) {
         throw new Error(trans.__('The cell of %1 is not in an open notebook.', group.name));
+      }
+    })
+  });
+  commands.addCommand(COMMANDS.move, {
+    label: trans.__('Move the Notebook to a GPU Kernel'),
+    caption: trans.__('Its variables are lost; cells, files and what it holds of a GPU are kept'),
+    describedBy: taking({
+      kernel_name: { type: 'string', description: 'The kernel to move to; "kai-gpu" if left out.' },
+      kernel_id: { type: 'string', description: 'The kernel that the notebook has now.' },
+      told: { type: 'boolean', description: 'Whether the person was told what is lost.' }
+    }),
+    execute: told(doors, async args => {
+      const named = text(args, 'kernel_id') || null;
+      const panel = notebooks.ofKernel(named) ?? notebooks.current();
+      const before = panel.sessionContext.session?.kernel?.id ?? '';
+      if (args.told === true || (await doors.confirmMove())) {
+        const name = text(args, 'kernel_name') || 'kai-gpu';
+        await notebooks.moveTo(panel, await model.api.moveKernel(before, name));
       }
     })
   });

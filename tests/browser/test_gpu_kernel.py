@@ -77,3 +77,36 @@ def test_a_kernel_that_loses_its_gpu_tells_and_asks_again(
     screen.ended(1)
     assert screen.errors(1) == ["NameError"]
     keep("kernel-asked-again")
+
+
+def test_a_notebook_moves_to_a_gpu_kernel_once_it_knows_what_it_loses(
+    screen: Screen, lab: Lab, keep: Pictures
+) -> None:
+    load = "%load_ext kai_jupyter"
+    screen.open(lab.notebook("move.ipynb", load, "x = 1\n%gpu 0.25", "%gpu --move", DEVICES))
+    for index in range(3):
+        screen.run(index)
+    told = screen.below(2)
+    expect(told).to_contain_text("Lost: 1 variable (x).")
+    expect(told).to_contain_text("0.25 GPU")
+    for theme in THEMES:
+        screen.theme(theme)
+        keep(f"move-{theme.split()[-1].lower()}")
+        assert screen.violations('.jp-Notebook [data-windowed-list-index="2"] .jp-Kai-Card') == []
+    told.get_by_role("button", name="Move to Python on GPU").click()
+    expect(screen.page.locator(".jp-Toolbar-kernelName")).to_contain_text("Python on GPU")
+    screen.run(3)
+    expect(screen.below(3)).to_contain_text("GPU-sim-")
+    assert [g["kind"] for g in lab.groups() if g["state"] == "Running"] == ["kernel"]
+    keep("moved")
+
+
+def test_what_can_never_be_is_said_in_lab_s_own_dialog(
+    screen: Screen, lab: Lab, keep: Pictures
+) -> None:
+    screen.open(lab.notebook("huge.ipynb", "1", kernel_name="kai-huge"), is_waited_for=False)
+    dialog = screen.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Error Starting Kernel")
+    expect(dialog).to_contain_text("largest node has 2 GPUs, you asked for 64 on one node")
+    expect(dialog).to_contain_text("Ask for less.")
+    keep("kernel-refused")

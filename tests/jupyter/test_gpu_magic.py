@@ -253,3 +253,10 @@ def _completions(shell, line):
 
 def _interrupted(_lease, _timeout=None):
     raise KeyboardInterrupt
+
+
+def test_a_terminal_can_not_move_to_another_kernel(cell):
+    with pytest.raises(UsageError, match="this is a terminal"):
+        cell("%gpu --move")
+    with pytest.raises(UsageError, match="stands alone"):
+        cell("%gpu release --move")

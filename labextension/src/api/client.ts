@@ -41,7 +41,11 @@ export interface IKaiApi {
   explain(id: GroupId): Promise<ExplainView>;
   forecast(wish: Wish): Promise<ForecastView>;
   logs(id: GroupId, after: number, wait_s: number, signal: AbortSignal): Promise<LogPage>;
+  /** Start a GPU kernel with what a kernel holds; gives the new kernel's id. */
+  moveKernel(kernelId: string, kernelName: string): Promise<string>;
 }
+
+type Sent = { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal };
 
 /** The API over JupyterLab's own connection settings (token, XSRF, base URL, hub). */
 export class KaiApi implements IKaiApi {
@@ -92,11 +96,21 @@ export class KaiApi implements IKaiApi {
     return this._call('LogPage', `${groupPath(id)}/logs?${query}&wait_s=${wait_s}`, { signal });
   }
 
+  async moveKernel(kernelId: string, kernelName: string): Promise<string> {
+    const path = `kernels/${encodeURIComponent(kernelId)}/move`;
+    const data = await this._send(path, { body: { kernel_name: kernelName } });
+    return String((data as { kernel_id?: unknown } | null)?.kernel_id ?? '');
+  }
+
   private async _call<N extends keyof Guarded>(
     name: N,
     path: string,
-    more: { body?: unknown; headers?: Record<string, string>; signal?: AbortSignal }
+    more: Sent
   ): Promise<Guarded[N]> {
+    return guarded(name, await this._send(path, more));
+  }
+
+  private async _send(path: string, more: Sent): Promise<unknown> {
     // "no-cache" keeps JupyterLab from adding a time stamp to the query, which the service would not understand.
     const init: RequestInit =
       more.body === undefined
@@ -115,7 +129,7 @@ export class KaiApi implements IKaiApi {
     if (!response.ok) {
       throw new Refused(problemOf(data, response), response.status);
     }
-    return guarded(name, data);
+    return data;
   }
 }
 

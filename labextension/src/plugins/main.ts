@@ -6,7 +6,14 @@ import {
   type JupyterFrontEnd,
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
-import { ICommandPalette, MainAreaWidget, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import {
+  Dialog,
+  ICommandPalette,
+  MainAreaWidget,
+  Notification,
+  showDialog,
+  WidgetTracker
+} from '@jupyterlab/apputils';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
@@ -122,6 +129,16 @@ export const mainPlugin: JupyterFrontEndPlugin<void> = {
       },
       openGroup,
       notify: group => notifier.watch(group),
+      confirmMove: async () => {
+        const answer = await showDialog({
+          title: trans.__('Move this notebook to a kernel with a GPU?'),
+          body: trans.__(
+            'Its variables are lost. The cells, all files and what it holds of a GPU are kept.'
+          ),
+          buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Move') })]
+        });
+        return answer.button.accept;
+      },
       fail: error =>
         void Notification.error(error instanceof Error ? error.message : String(error), {
           autoClose: false
@@ -136,6 +153,7 @@ export const mainPlugin: JupyterFrontEndPlugin<void> = {
       COMMANDS.openPanel,
       COMMANDS.request,
       COMMANDS.runAsGang,
+      COMMANDS.move,
       COMMANDS.endAll,
       COMMANDS.retry
     ]) {

@@ -47,6 +47,11 @@ export class Notebooks {
     await panel.sessionContext.changeKernel({ name });
   }
 
+  /** Put another kernel, which runs already, in the place of the notebook's. */
+  async moveTo(panel: NotebookPanel, kernelId: string): Promise<void> {
+    await panel.sessionContext.changeKernel({ id: kernelId });
+  }
+
   /** Put `code` into a new cell below the active one, and run it if asked. */
   async insert(panel: NotebookPanel, code: string, run: boolean): Promise<void> {
     const notebook = panel.content;
