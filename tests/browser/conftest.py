@@ -42,6 +42,9 @@ KNOWN = (
     "Cannot convert undefined or null to object",
     "reading 'schema'",
     "'filebrowser:open-path' not registered",
+    # JupyterLab of a kernel that did not start, beside its dialog.
+    "Could not restore the debugger state",
+    "Kernel is dead",
 )
 
 
