@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from kai_jupyter.kernel_records import KernelRecord
 from scheduler_service.wire.pod_group import Move, Origin, PodGroupView, Process, Submit
 
 LOOK_S = 0.25
+DIALOG_WIDTH = 88
+"""JupyterLab's dialog shows the text as it is and breaks no line."""
 HELD_S = 10.0
 """A start waits at most so long for the service to note the kernel's process; it is tried on after that."""
 FORGOTTEN = "The queue has forgotten the lease of this kernel."
@@ -73,7 +76,7 @@ class KaiProvisioner(LocalProvisioner):
         try:
             view = await self._with_lease(environment)
         except KaiJupyterError as error:
-            raise RuntimeError(str(error)) from None
+            raise RuntimeError(textwrap.fill(str(error), DIALOG_WIDTH)) from None
         environment.update(NO_DEVICES if view is None else share_variables(view))
         return await super().pre_launch(**{**kwargs, **where, "env": environment})
 
@@ -112,7 +115,7 @@ class KaiProvisioner(LocalProvisioner):
         folder = Path(self.folder).expanduser()
         if not folder.is_dir():
             raise RuntimeError(
-                f"The working folder {folder} of this kernel does not exist. "
+                f"The working folder {folder} of this kernel does not exist.\n"
                 "Make it, or change `folder` in its kernelspec."
             )
         return str(folder)

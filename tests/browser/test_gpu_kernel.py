@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Lab, Pictures
+from tests.browser.conftest import LIVE, Lab, Pictures
 from tests.browser.screen import THEMES, Screen
 
 pytestmark = [pytest.mark.browser, pytest.mark.process, pytest.mark.slow]
@@ -23,6 +23,10 @@ def test_a_kernel_waits_with_its_cells_and_starts_when_the_gpu_comes(
     banner = screen.page.locator(BANNER)
     expect(banner).to_contain_text("Position 1 of 1")
     expect(banner.get_by_role("button", name="Start on CPU instead")).to_be_visible()
+    screen.open(path, is_waited_for=False)  # the page was closed; the place is kept
+    expect(banner).to_contain_text("Position 1 of 1")
+    live = [group for group in lab.groups() if group["state"] in LIVE]
+    assert [group["state"] for group in live if group["kind"] == "kernel"] == ["Waiting"]
     screen.start(0)
     screen.start(1)
     expect(screen.page.locator(".jp-InputPrompt").nth(1)).to_contain_text("*")

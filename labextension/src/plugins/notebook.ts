@@ -10,6 +10,7 @@ import { IGpuModel } from '../tokens';
 import { NotebookBanner } from '../view/banner';
 import { GpuChip } from '../view/chip';
 import { kernelIdOf, Notebooks } from '../view/notebooks';
+import { Reconnects } from '../view/reconnect';
 import type { Place } from '../view/surface';
 import { loadedSettings } from './settings';
 
@@ -61,6 +62,13 @@ export const bannerPlugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('kai_jupyter');
     const place: Place = { model, commands: app.commands, trans };
     const settings = loadedSettings(registry);
+    const reconnects = new Reconnects();
+    model.changed.connect(() => {
+      tracker.forEach(panel => {
+        const kernel = panel.sessionContext.session?.kernel ?? null;
+        reconnects.look(kernel, groupOfPanel(model, panel));
+      });
+    }, reconnects);
     tracker.widgetAdded.connect((_, panel) => {
       const banner = new NotebookBanner(place, () =>
         settings.get('showBanner') === false ? null : groupOfPanel(model, panel)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from jupyter_client.manager import AsyncKernelManager
@@ -223,7 +224,9 @@ async def test_what_can_never_be_is_refused_with_the_service_s_sentence(
 
     with pytest.raises(RuntimeError, match="64") as refused:
         await manager.get_kernel(kernel_id).ready
-    assert str(refused.value).endswith(".")
+    lines = str(refused.value).splitlines()
+    assert lines[-1].endswith("Ask for less.")
+    assert max(map(len, lines)) <= 88  # what JupyterLab's dialog shows of a line
     await jp_fetch("api", "kernels", kernel_id, method="DELETE")
     await manager.shutdown_all()  # does not stumble over what never started
 
@@ -337,3 +340,25 @@ async def test_a_lease_that_its_owner_releases_leaves_the_kernel_alone(
 
     assert "42" in await kernel.run("x + 1")
     kernel.close()
+
+
+class TestTheWorkingFolder:
+    @pytest.mark.parametrize("wanted", [{"amount": "1", "folder": "~/there"}])
+    async def test_the_kernelspec_names_it(self, start, service, jp_environ):
+        there = Path.home() / "there"
+        there.mkdir()
+        kernel = await start("kai-test")
+
+        assert str(there) in await kernel.run("import os; print(os.getcwd())")
+        kernel.close()
+
+    @pytest.mark.parametrize("wanted", [{"amount": "1", "folder": "/no/such"}])
+    async def test_one_that_is_missing_is_told_before_anything_is_asked_for(
+        self, jp_serverapp, service
+    ):
+        manager = jp_serverapp.kernel_manager
+        kernel_id = await manager.start_kernel(kernel_name="kai-test")
+        with pytest.raises(RuntimeError, match="working folder /no/such"):
+            await manager.get_kernel(kernel_id).ready
+        with service.client() as client:
+            assert not live(client)
