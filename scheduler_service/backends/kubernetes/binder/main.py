@@ -18,7 +18,7 @@ from scheduler_service.backends.kubernetes.binder.binder import Binder
 from scheduler_service.backends.kubernetes.binder.metrics import Metrics
 from scheduler_service.backends.kubernetes.binder.options import BinderOptions, Sharing
 from scheduler_service.backends.kubernetes.binder.probes import served
-from scheduler_service.backends.kubernetes.binder.world import configured
+from scheduler_service.backends.kubernetes.binder.world import configured_at_start
 from scheduler_service.backends.kubernetes.client import KubeClient
 from scheduler_service.backends.kubernetes.leader import Leader
 from scheduler_service.errors import BackendError, ConfigurationError
@@ -87,7 +87,7 @@ async def _work(flags: Flags) -> None:
     access = Access.load(flags.kubeconfig)
     metrics = Metrics()
     async with KubeClient(access, connections=flags.workers + 16) as client:
-        named = (await configured(client, flags.options())).reservation_namespace
+        named = (await configured_at_start(client, flags.options())).reservation_namespace
         binder = Binder(client, replace(flags.options(), reservation_namespace=named), metrics)
         leader = Leader(client, LEASE, namespace=flags.lease_namespace or access.namespace)
 

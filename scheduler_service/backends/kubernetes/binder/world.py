@@ -39,7 +39,7 @@ from scheduler_service.backends.kubernetes.binder.share_step import ShareStep
 from scheduler_service.backends.kubernetes.binder.volume_rules import VolumeClaim, claim_of
 from scheduler_service.backends.kubernetes.binder.volumes import Volumes
 from scheduler_service.backends.kubernetes.client import KubeClient
-from scheduler_service.backends.kubernetes.errors import NotFound
+from scheduler_service.backends.kubernetes.errors import Forbidden, NotFound
 from scheduler_service.backends.kubernetes.objects import Meta
 from scheduler_service.backends.kubernetes.watch import Reflector
 
@@ -66,6 +66,17 @@ async def configured(client: KubeClient, options: BinderOptions) -> BinderOption
     except NotFound:
         return options
     return with_config(options, _config(raw).spec)
+
+
+async def configured_at_start(client: KubeClient, options: BinderOptions) -> BinderOptions:
+    """Return the options as Config changes them; an API server that comes up forbids all until it knows its roles."""
+    for failures in range(1, client.retries.tries):
+        try:
+            return await configured(client, options)
+        except Forbidden as error:
+            log.info("waiting for the right to read the Config: %s", error)
+            await asyncio.sleep(client.retries.delay(failures))
+    return await configured(client, options)
 
 
 class _ConfigObject(msgspec.Struct, gc=False):
