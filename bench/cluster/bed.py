@@ -53,7 +53,7 @@ def ours(cluster: Cluster, *, admits: bool = True) -> Iterator[dict[str, Process
         binder = str(cluster.access("kai-binder").kubeconfig)
         found["serve"] = cluster.kai("serve", "--backend", "kubernetes", "--kubeconfig", serve)
         found["binder"] = cluster.kai(
-            "binder", "--kubeconfig", binder, "--namespace", OUR_NAMESPACE
+            "binder", "--kubeconfig", binder, "--lease-namespace", OUR_NAMESPACE
         )
         for process in found.values():
             ending.callback(process.kill)
