@@ -18,7 +18,6 @@ from scheduler_service.model.node import Node
 from scheduler_service.model.pod import Pod
 from scheduler_service.model.pod_group import PodGroup
 from scheduler_service.model.policy import (
-    ACTIONS,
     DEFAULT_STUCK_AFTER_MS,
     Action,
     Placement,
@@ -103,7 +102,7 @@ class Scenario:
     @property
     def actions(self) -> tuple[Action, ...]:
         """The actions of a cycle of this scenario."""
-        return ACTIONS if self.run.action == "cycle" else (ACTION_OF[self.run.action],)
+        return self.world.policy.actions
 
 
 def read_scenario(file: Path, base: Policy) -> Scenario:
@@ -119,8 +118,9 @@ def scenario_of(file: Path, raw: Mapping[str, Any], base: Policy) -> Scenario:
     run = source.convert(file, "run", raw["run"], parts.Run)
     _check_run(file, raw["run"], run)
     world = _world(file, raw, base, NOW_MS)
-    actions = ACTIONS if run.action == "cycle" else (ACTION_OF[run.action],)
-    world = replace(world, policy=msgspec.structs.replace(world.policy, actions=actions))
+    if run.action != "cycle":  # a cycle runs what the policy says, by default all of them
+        actions = (ACTION_OF[run.action],)
+        world = replace(world, policy=msgspec.structs.replace(world.policy, actions=actions))
     expect = source.convert(file, "expect", raw["expect"], parts.Expectation)
     _check_names(file, expect, world)
     return Scenario(

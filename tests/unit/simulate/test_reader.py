@@ -185,6 +185,21 @@ def test_human_units_mean_the_same_as_base_units(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("run", "runs"),
+    [
+        ("{action: cycle, settle_cycles: 1, steady_cycles: 1}", ("allocate", "consolidate")),
+        ("preempt", ("preempt",)),
+    ],
+)
+def test_a_cycle_runs_the_actions_of_the_policy_and_an_action_runs_alone(run, runs, tmp_path):
+    text = YAML.replace(
+        "run: reclaim", f"run: {run}\npolicy: {{actions: [allocate, consolidation]}}"
+    )
+
+    assert read(text, tmp_path, "case.yaml").world.policy.actions == runs
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         ("queues: {a: {quota: many}}", "'many' is not a number"),
