@@ -4,11 +4,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler_service.model.plan import Plan
-from scheduler_service.planning import finder, placement
+from scheduler_service.planning import finder, placement, plain
 from tests.properties.clusters import Cluster
 from tests.properties.exactness import planned
 
-BOUNDS = ((finder, "VECTOR_FROM"), (placement, "FEW"), (placement, "MANY"))
+BOUNDS = (
+    (finder, "VECTOR_FROM"),
+    (placement, "FEW"),
+    (placement, "MANY"),
+    (plain, "MANY"),
+)
 NEVER = 1 << 60
 
 

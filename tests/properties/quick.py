@@ -26,6 +26,7 @@ from tests.properties.shares import division_differs, order_differs
 from tests.reference.nodes import Ambiguous
 
 SEEDS = 120
+SEEDS_OF_WORLDS = 150
 SEEDS_OF_WAYS = 60
 
 World = Callable[[int], tuple[Snapshot, Policy]]
@@ -55,9 +56,13 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
         found.append((f"exact-{seed}", partial(_differs, seed)))
         found.append((f"division-{seed}", partial(division_differs, seed)))
         found.append((f"order-{seed}", partial(order_differs, seed)))
+    for name, world in WORLDS.items():
+        found += [
+            (f"{name}-{seed}", partial(_is_not_general, world, seed))
+            for seed in range(SEEDS_OF_WORLDS)
+        ]
     for seed in range(SEEDS_OF_WAYS):
         for name, world in WORLDS.items():
-            found.append((f"{name}-{seed}", partial(_is_not_general, world, seed)))
             found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
         found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
         for kind in KINDS:

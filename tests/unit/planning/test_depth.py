@@ -30,7 +30,7 @@ def bound(**depth: int) -> list[str]:
         nodes=(Node("n", gpus=4, milli_cpu=1000, memory_bytes=1 << 30),),
         queues=(Queue("q"), Queue("r")),
         pod_groups=tuple(groups),
-        pods=tuple(pods),
+        pods=tuple(reversed(pods)),  # their order in the book says nothing
     )
     policy = replace(Policy.conformance(), queue_depth=depth)
     made = plan(Ledger.from_snapshot(snapshot), policy, 0)
