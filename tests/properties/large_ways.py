@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from scheduler_service.model.plan import Plan
-from scheduler_service.planning import finder, placement, plain
+from scheduler_service.planning import dealing, finder, placement, plain
 from tests.properties.clusters import Cluster
 from tests.properties.exactness import planned
 
@@ -13,6 +13,7 @@ BOUNDS = (
     (placement, "FEW"),
     (placement, "MANY"),
     (plain, "MANY"),
+    (dealing, "MANY"),
 )
 NEVER = 1 << 60
 
