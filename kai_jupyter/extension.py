@@ -18,7 +18,13 @@ from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.finding import Endpoint
 from kai_jupyter.handlers import handlers
-from kai_jupyter.kernel_host import KernelHost, leave_waiting, serve, shut_down_at_once
+from kai_jupyter.kernel_host import (
+    KernelHost,
+    leave_waiting,
+    serve,
+    shut_down_at_once,
+    spare_waiting,
+)
 from kai_jupyter.kernel_move import KernelMove
 from kai_jupyter.kernel_return import KernelReturn
 from kai_jupyter.kernels import KernelLeases
@@ -94,6 +100,7 @@ class KaiExtensionApp(ExtensionApp):
         self.moves = KernelMove(self._server, host, self.kernels)
         self.returns = KernelReturn(self._server, host, self.log, keep_s=self.keep_kernels_s)
         shut_down_at_once(self._server.kernel_manager)
+        spare_waiting(self._server.kernel_manager)
         self._let_kernels_wait()
         self._encrypt_kernels()
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from kai_jupyter.async_client import AsyncKaiClient
@@ -85,18 +86,37 @@ def shut_down_at_once(kernel_manager: Any) -> None:
     kernel_manager.shutdown_kernel = shutdown_kernel
 
 
+def spare_waiting(kernel_manager: Any) -> None:
+    """Keep Jupyter's culler from ending kernels as idle that only wait for their GPU."""
+    cull = getattr(kernel_manager, "cull_kernel_if_idle", None)
+    if cull is None:
+        return
+
+    async def cull_kernel_if_idle(kernel_id: str) -> None:
+        kernel = kernel_manager.get_kernel(kernel_id)
+        if _is_pending(kernel):
+            kernel.last_activity = datetime.now(UTC)  # its idle time begins when it has started
+            return
+        await cull(kernel_id)
+
+    kernel_manager.cull_kernel_if_idle = cull_kernel_if_idle
+
+
+def _is_pending(kernel: Any) -> bool:
+    """Whether a kernel of our provisioner has not started yet, or not again."""
+    return hasattr(kernel.provisioner, "stop_waiting") and not kernel.ready.done()
+
+
 async def _stopped_waiting(kernel_manager: Any, kernel_id: str) -> None:
     if kernel_id not in kernel_manager:
         return
     kernel = kernel_manager.get_kernel(kernel_id)
-    stop = getattr(kernel.provisioner, "stop_waiting", None)
-    if stop is None or kernel.ready.done():
+    if not _is_pending(kernel):
         return
-    stop()
+    kernel.provisioner.stop_waiting()
+    ready = kernel.ready
     with contextlib.suppress(Exception):  # that it did not start is no news
-        await asyncio.wrap_future(kernel.ready) if not asyncio.isfuture(
-            kernel.ready
-        ) else await kernel.ready
+        await (ready if asyncio.isfuture(ready) else asyncio.wrap_future(ready))
 
 
 def _forget_failed(kernel_manager: Any, kernel_id: str) -> None:
@@ -111,9 +131,8 @@ def leave_waiting(kernel_manager: Any) -> None:
     """Let every kernel stop waiting, its place kept: the server stops, and may be back soon."""
     for kernel_id in list(kernel_manager.list_kernel_ids()):
         kernel = kernel_manager.get_kernel(kernel_id)
-        stop = getattr(kernel.provisioner, "stop_waiting", None)
-        if stop is not None and not kernel.ready.done():
-            stop(keep_place=True)
+        if _is_pending(kernel):
+            kernel.provisioner.stop_waiting(keep_place=True)
 
 
 async def end_kernel(kernel: Any, kernel_id: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -340,6 +341,61 @@ async def test_a_lease_that_its_owner_releases_leaves_the_kernel_alone(
 
     assert "42" in await kernel.run("x + 1")
     kernel.close()
+
+
+async def test_a_kernel_that_died_by_itself_comes_back_with_its_lease(start, service, jp_serverapp):
+    kernel = await start("kai-test")
+    kernel.close()
+    manager = jp_serverapp.kernel_manager.get_kernel(kernel.id)
+    (before,) = await leases(service, kernel)
+    first = manager.provisioner.pid
+    manager.provisioner.process.kill()
+    await until(
+        lambda: manager.provisioner.pid != first and manager.ready.done(), "Jupyter restarts it"
+    )
+    await kernel.connect()
+
+    assert "GPU-sim-" in await kernel.run(DEVICES)
+    (after,) = await leases(service, kernel)
+    assert (after.name, after.state) == (before.name, "Running")
+    kernel.close()
+
+
+async def test_a_kernel_that_waits_within_a_restart_can_be_shut_down(start, service, jp_serverapp):
+    """Its lease was released meanwhile, so the restart asks anew, and somebody else has the GPU."""
+    kernel = await start("kai-test")
+    kernel.close()
+    manager = jp_serverapp.kernel_manager
+    (lease,) = await leases(service, kernel)
+    end(service, lease)
+    with service.client() as client:
+        await until(lambda: not live(client), "the lease ends")
+        fill(client)
+    restarting = asyncio.ensure_future(manager.restart_kernel(kernel.id))
+    await waiting(service, kernel)
+    await manager.shutdown_kernel(kernel.id)
+
+    with pytest.raises(RuntimeError, match="shut down while it waited"):
+        await restarting
+    assert kernel.id not in manager
+    assert {view.state for view in await leases(service, kernel)} == {"Succeeded", "Cancelled"}
+
+
+async def test_the_culler_takes_no_waiting_kernel_for_an_idle_one(
+    queued, full, service, jp_serverapp
+):
+    kernel, _ = await queued()
+    manager = jp_serverapp.kernel_manager
+    manager.cull_idle_timeout = 60
+    pending = manager.get_kernel(kernel.id)
+    pending.last_activity -= timedelta(hours=2)
+    await manager.cull_kernels()
+    assert kernel.id in manager
+    end(service, full)
+    await pending.ready
+    await manager.cull_kernels()
+
+    assert kernel.id in manager
 
 
 class TestTheWorkingFolder:

@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from kai_jupyter import kernel_records
+from kai_jupyter.client import KaiClient
 from kai_jupyter.kernel_keeper import keep
 from kai_jupyter.kernel_lease import process_of
 from kai_jupyter.kernel_records import KernelRecord
+from scheduler_service.wire import locate
 from scheduler_service.wire.pod_group import Process
 from tests.jupyter.conftest import eventually, fill, start_service
 from tools.cell import Server, run_cell
@@ -70,6 +72,9 @@ class Jupyter:
 
     def _answers(self, server, process):
         assert process.poll() is None, self.log.read_text()[-4000:]
+        runtime = Path(self.environment["JUPYTER_RUNTIME_DIR"])
+        if not (runtime / f"jpserver-{process.pid}.json").exists():
+            return False
         try:
             return json.loads(server.get("kai/health"))["connected"]
         except StepError:
@@ -150,6 +155,31 @@ def test_a_kernel_that_waits_keeps_its_place(jupyter, service, end_with):
             told = run_cell(second, kernel_id, "import os; print(os.environ['KAI_POD_GROUP'])")
             assert told.text().strip() == before.name
             assert client.group(after_it.namespace, after_it.name).state == "Waiting"
+
+
+def test_a_service_that_restarts_keeps_the_place(tmp_path, monkeypatch):
+    """The server extension finds it gone, and starts it."""
+    state = tmp_path / "service"
+    state.mkdir()
+    own = start_service(state)
+    monkeypatch.setenv("KAI_STATE_DIR", str(state))
+    jupyter = Jupyter(tmp_path, own)
+    jupyter.environment["KAI_SIMULATE_GPUS"] = "2x24GiB"
+    with own.client() as client:
+        holds = fill(client)
+    with jupyter.running() as server:
+        kernel_id = session_of(server)["kernel"]["id"]
+        with own.client() as client:
+            eventually(lambda: client.groups(mine=True, state="Waiting").items, "it waits")
+            before = only(client, "Waiting")
+        own.stop()
+        eventually(lambda: locate.read_lock(state), "the service is back")
+        with KaiClient(start=False) as client:
+            assert only(client, "Waiting").name == before.name
+            client.cancel(holds.namespace, holds.name, grace_s=0)
+            told = run_cell(server, kernel_id, "import os; print(os.environ['KAI_POD_GROUP'])")
+        assert told.text().strip() == before.name
+    own.stop()
 
 
 def test_a_kernel_of_a_server_that_lives_is_left_alone(jupyter, service, tmp_path):
