@@ -23,6 +23,8 @@ ADMIN = "admin"
 READ = "read"
 REQUEST = "request"
 LEAD_PREFIX = "lead:"
+NAMESPACE_PREFIX = "namespace:"
+"""Sees the groups of a namespace, where namespaces are not people (in a cluster)."""
 
 
 class RefusedRequest(RequestError):
@@ -54,7 +56,10 @@ class PayloadTooLarge(RefusedRequest):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Made by one authenticator, never from a request's body. Scopes: read, request, lead:<queue>, admin."""
+    """Who asks. Made by one authenticator, never from a request's body.
+
+    Scopes: read, request, lead:<queue>, namespace:<name>, admin.
+    """
 
     user: str
     groups: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from scheduler_service.api import problems, schema
 from scheduler_service.api.authenticators import Authenticator
 from scheduler_service.api.browsers import LOOPBACK_HOSTS, KnownHostsOnly
-from scheduler_service.api.guards import Activity
+from scheduler_service.api.guards import SIGN_IN, Activity
 from scheduler_service.api.routes import cluster, pod_groups, service, work
 from scheduler_service.api.streams import Closing
 from scheduler_service.ports import SchedulerPort
@@ -23,12 +23,12 @@ def create_app(
     port: SchedulerPort,
     authenticators: Sequence[Authenticator],
     *,
-    hosts: Collection[str] = LOOPBACK_HOSTS,
+    hosts: Collection[str] | None = LOOPBACK_HOSTS,
     payload_limit_bytes: int = DEFAULT_PAYLOAD_LIMIT,
     result_limit_bytes: int = DEFAULT_RESULT_LIMIT,
     version: str = "0",
 ) -> FastAPI:
-    """Return the application that serves `port` to whom `authenticators` know.
+    """Return the application that serves `port` to whom `authenticators` know, under the names `hosts` (None = any).
 
     `app.state.closing.begin()` ends its streams and long polls; `app.state.activity` tells how long nobody asked.
     """
@@ -43,6 +43,7 @@ def create_app(
     )
     app.state.port = port
     app.state.authenticators = tuple(authenticators)
+    app.state.sign_in = SIGN_IN
     app.state.payload_limit_bytes = payload_limit_bytes
     app.state.result_limit_bytes = result_limit_bytes
     app.state.closing = Closing()

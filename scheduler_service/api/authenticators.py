@@ -32,8 +32,11 @@ class Credentials:
 class Authenticator(Protocol):
     """One way of knowing who calls."""
 
-    def caller_of(self, credentials: Credentials) -> Caller | None:
-        """Return the caller, or None if this way does not know them."""
+    async def caller_of(self, credentials: Credentials) -> Caller | None:
+        """Return the caller, or None if this way does not know them.
+
+        The last way of all may raise a `RequestError` (401) that says more.
+        """
         ...
 
 
@@ -45,7 +48,7 @@ class TokenAuthenticator:
             _digest(token): caller for token, caller in caller_by_token.items()
         }
 
-    def caller_of(self, credentials: Credentials) -> Caller | None:
+    async def caller_of(self, credentials: Credentials) -> Caller | None:
         """Return whose token it is."""
         if not credentials.token:
             return None

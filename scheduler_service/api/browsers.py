@@ -19,11 +19,14 @@ LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
 class KnownHostsOnly:
-    """Refuses requests whose Host or Origin is not one of ours, before anything else looks at them."""
+    """Refuses requests whose Host or Origin is not one of ours, before anything else looks at them.
 
-    def __init__(self, app: ASGIApp, hosts: Collection[str] = LOOPBACK_HOSTS) -> None:
+    `hosts` None: any Host, where callers have no way in but a token that no browser sends by itself (in a cluster).
+    """
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str] | None = LOOPBACK_HOSTS) -> None:
         self._app = app
-        self._hosts = frozenset(hosts)
+        self._hosts = None if hosts is None else frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
@@ -36,7 +39,8 @@ class KnownHostsOnly:
 
     def _refusal(self, headers: Headers) -> RequestError | None:
         host = host_name(f"//{headers.get('host', '')}")
-        if host not in self._hosts:
+        ours = frozenset({host}) if self._hosts is None else self._hosts
+        if host not in ours:
             return RequestError(
                 "This service does not answer to that name.",
                 why="It answers to this machine's loopback names only, so that no web page can reach it by another.",
@@ -45,7 +49,7 @@ class KnownHostsOnly:
                 code="unknown_host",
             )
         origin = headers.get("origin")
-        if origin is not None and host_name(origin) not in self._hosts:
+        if origin is not None and host_name(origin) not in ours:
             return RequestError(
                 "Pages of other origins may not use this service.",
                 why="It belongs to programs of this machine.",

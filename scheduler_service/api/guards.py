@@ -16,6 +16,7 @@ from scheduler_service.api.authenticators import Authenticator, Credentials
 from scheduler_service.errors import RequestError
 from scheduler_service.ports import ADMIN, READ, REQUEST, Caller, SchedulerPort
 
+SIGN_IN = "Send 'Authorization: Bearer <token>' with the content of the token file in the state directory."
 _SCOPE_WORDS = {READ: "look", REQUEST: "ask for devices", ADMIN: "see and end everything"}
 
 
@@ -47,7 +48,7 @@ async def caller_of(request: Request) -> Caller:
     authenticators: Sequence[Authenticator] = request.app.state.authenticators
     credentials = Credentials(token=_bearer(request))
     for authenticator in authenticators:
-        caller = authenticator.caller_of(credentials)
+        caller = await authenticator.caller_of(credentials)
         if caller is not None:
             return caller
     raise _unknown(
@@ -55,7 +56,7 @@ async def caller_of(request: Request) -> Caller:
         why="The request has no valid token."
         if credentials.token is None
         else "Its token is not the service's.",
-        hint="Send 'Authorization: Bearer <token>' with the content of the token file in the state directory.",
+        hint=request.app.state.sign_in,
     )
 
 

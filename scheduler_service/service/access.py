@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler_service.ports import LEAD_PREFIX, READ, REQUEST, Caller
+from scheduler_service.ports import LEAD_PREFIX, NAMESPACE_PREFIX, READ, REQUEST, Caller
 from scheduler_service.service.refusals import refusal
 from scheduler_service.settings.queue_file import EVERYBODY, QueueConfig
 from scheduler_service.store.records import GroupRecord
@@ -35,8 +35,17 @@ def leads(caller: Caller, queue: str) -> bool:
 
 
 def sees(caller: Caller, record: GroupRecord) -> bool:
-    """Whether the caller may see this group in full: its owner, its queue's lead, an admin."""
-    return record.owner == caller.user or leads(caller, record.queue)
+    """Whether the caller may see this group in full: its owner, its queue's lead, who sees the namespace, an admin."""
+    return (
+        record.owner == caller.user
+        or leads(caller, record.queue)
+        or sees_namespace(caller, record.namespace)
+    )
+
+
+def sees_namespace(caller: Caller, namespace: str) -> bool:
+    """Whether the caller sees all that is in a namespace."""
+    return caller.is_admin or f"{NAMESPACE_PREFIX}{namespace}" in caller.scopes
 
 
 def sees_names(caller: Caller, queue: str, config: QueueConfig) -> bool:

@@ -191,6 +191,9 @@ ASSIGNED_DEVICES: Final = "kai.scheduler/gpu-assigned"
 QUEUE_OVERLAY: Final = "kai.scheduler/queue-overlay"
 """JSON on a Queue: a lead's dated, audited change."""
 
+QUEUE_LEADS: Final = "kai.scheduler/leads"
+"""On a Queue: who answers for it, `user:NAME` and `group:NAME`, separated by commas."""
+
 # -- resources of pods and nodes -----------------------------------------------------------------------
 
 GPU_RESOURCE: Final = "nvidia.com/gpu"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import getpass
 import stat
 
@@ -43,7 +44,7 @@ def test_an_empty_token_file_is_made_anew(tmp_path):
 
 def test_the_owner_of_the_token_file_is_admin(tmp_path):
     authenticator = owner_of_token_file(tmp_path / "token")
-    caller = authenticator.caller_of(Credentials(token=token_in(tmp_path / "token")))
+    caller = asyncio.run(authenticator.caller_of(Credentials(token=token_in(tmp_path / "token"))))
     assert caller is not None
     assert caller.user == getpass.getuser()
     assert caller.is_admin
@@ -52,4 +53,4 @@ def test_the_owner_of_the_token_file_is_admin(tmp_path):
 @pytest.mark.parametrize("token", [None, "", "ana", "ana-token ", "ANA-TOKEN", "ana-token\xe9"])
 def test_what_is_not_exactly_a_token_is_nobody(token):
     authenticator = TokenAuthenticator({"ana-token": Caller("ana")})
-    assert authenticator.caller_of(Credentials(token=token)) is None
+    assert asyncio.run(authenticator.caller_of(Credentials(token=token))) is None

@@ -36,6 +36,12 @@ class RawShares(msgspec.Struct, frozen=True, gc=False):
     memory: RawShare = RawShare()
 
 
+class RawIdle(msgspec.Struct, frozen=True, gc=False):
+    """When a lease counts as idle."""
+
+    after: str = ""
+
+
 class QueueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """What a queue is."""
 
@@ -45,6 +51,10 @@ class QueueSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resources: RawShares = RawShares()
     preempt_min_runtime: str | None = None
     reclaim_min_runtime: str | None = None
+    subjects: tuple[str, ...] | None = None
+    namespaces: tuple[str, ...] | None = None
+    show_names: bool = False
+    idle: RawIdle | None = None
 
 
 class QueueStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
