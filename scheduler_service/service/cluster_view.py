@@ -42,7 +42,7 @@ class Picture:
     config: QueueConfig
     records: Sequence[GroupRecord]
     overview: Overview
-    node: Node | None = None
+    nodes: Sequence[Node] = ()
     usage: Mapping[str, DeviceUsage] = field(default_factory=dict)
     _names: dict[str, bool] = field(default_factory=dict)
 
@@ -53,14 +53,17 @@ class Picture:
         return self._names[queue]
 
     def who(self, record: GroupRecord) -> str:
-        """Return "you", the owner's name, or "a colleague"."""
+        """Return "you", the owner's name (where nobody is known to own it: the namespace), or "a colleague"."""
         if record.owner == self.caller.user:
             return "you"
-        return record.owner if self.shows_names(record.queue) else COLLEAGUE
+        return (record.owner or record.namespace) if self._shows(record) else COLLEAGUE
+
+    def _shows(self, record: GroupRecord) -> bool:
+        return access.sees(self.caller, record) or self.shows_names(record.queue)
 
     def names(self, record: GroupRecord) -> tuple[str, str]:
         """Return namespace and name, empty where they are hidden."""
-        if record.owner == self.caller.user or self.shows_names(record.queue):
+        if self._shows(record):
             return record.namespace, record.name
         return "", ""
 
@@ -71,6 +74,11 @@ class Picture:
         for record in self.records:
             found[record.queue].append(record)
         return found
+
+    @cached_property
+    def holders(self) -> Mapping[str, list[Holder]]:
+        """Who holds what of each device, by its id."""
+        return _holders(self)
 
     @cached_property
     def children(self) -> Mapping[str | None, list[Queue]]:
@@ -102,8 +110,7 @@ def _queue_view(queue: Queue, depth: int, picture: Picture) -> QueueView:
     records = list(_groups_under(queue.name, picture))
     waiting = [record for record in records if state_of(record) == "Waiting"]
     allocated = _sum(_held(record) for record in records)
-    nodes = () if picture.node is None else (picture.node,)
-    requested = _sum(_asked(record, nodes) for record in records)
+    requested = _sum(_asked(record, picture.nodes) for record in records)
     is_leaf = not picture.children[queue.name]
     plan = picture.overview.plan
     fair = None if plan is None else plan.fair_shares.get(queue.name)
@@ -205,7 +212,7 @@ def _amounts(amount: Resources) -> Amounts:
 
 def node_view(node: Node, picture: Picture) -> NodeView:
     """Return a node and its devices, with who holds what."""
-    holders = _holders(picture)
+    holders = picture.holders
     devices = tuple(
         _device_view(device, holders.get(device.id, []), picture.usage.get(device.id))
         for device in node.devices
@@ -261,7 +268,7 @@ def _device_view(device: GpuDevice, holders: list[Holder], usage: DeviceUsage | 
 
 
 def devices_text(node: Node) -> str:
-    """Return "2 simulated GPUs, 24 GiB each"."""
+    """Return what a node has: "2 simulated GPUs, 24 GiB each"."""
     count = len(node.devices)
     if not count:
         return "no GPU"

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -23,11 +22,16 @@ from scheduler_service.backends.local.tokens import PodTokens
 from scheduler_service.errors import BackendError
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.loop import Cycle, Loop, Planner
+from scheduler_service.model.node import GpuDevice, Node
+from scheduler_service.ports import Caller
 from scheduler_service.service import group_view, news
 from scheduler_service.service.asking import World
 from scheduler_service.service.captures import Captures
 from scheduler_service.service.changes import NODES, QUEUES, Changes
+from scheduler_service.service.cluster_view import Picture
 from scheduler_service.service.look_ahead import Ahead, Scene, look_ahead
+from scheduler_service.service.looking import Looking
+from scheduler_service.service.moves import Moves
 from scheduler_service.service.overview import Overview, overview
 from scheduler_service.service.queue_source import QueueSource
 from scheduler_service.service.usage import ReadDevices, Usage, no_devices
@@ -40,12 +44,11 @@ from scheduler_service.store.files import FileStore
 from scheduler_service.store.groups import Groups
 from scheduler_service.store.logs import LogStore
 from scheduler_service.store.records import GroupRecord
-from scheduler_service.wire.pod_group import ActionView, PodGroupView, TimelineEntry
+from scheduler_service.wire.pod_group import ActionView, PodGroupView
 from scheduler_service.wire.signing import load_or_create_key
 from scheduler_service.words.group import Standing, state_of
 from scheduler_service.words.recovery import lost_note
 
-MOST_MOVES = 20
 IDLE_KINDS = frozenset({"lease", "kernel", "server"})
 MOST_SHOWN = 3
 """Offers beside a request; whoever asks why hears all."""
@@ -76,8 +79,10 @@ class Parts:
     version: str = ""
 
 
-class Core:
+class Core(Looking):
     """State and machinery shared by the service's doors."""
+
+    records: Groups
 
     def __init__(self, parts: Parts) -> None:
         state = parts.settings.state_dir
@@ -150,7 +155,7 @@ class Core:
         self._told_ending: set[str] = set()
         self._alone_since: dict[str, int] = {}
         self.is_outlook_due = False
-        self._moves: dict[str, deque[TimelineEntry]] = {}
+        self._moves = Moves()
         self.offered: dict[str, tuple[ActionView, ...]] = {}
         self._ticks = 0
         self._tasks: list[asyncio.Task[None]] = []
@@ -170,6 +175,27 @@ class Core:
     def is_simulated(self) -> bool:
         """Whether the GPUs are simulated."""
         return self.cluster.node.is_simulated
+
+    @property
+    def devices(self) -> Mapping[str, GpuDevice]:
+        """The devices of this machine, by id."""
+        return self.cluster.devices
+
+    def shown_nodes(self, picture: Picture) -> tuple[Node, ...]:
+        """Return this machine."""
+        del picture
+        return (self.cluster.node,)
+
+    def picture(self, caller: Caller) -> Picture:
+        """Return what the views of queues and nodes are made of, for one caller."""
+        return Picture(
+            caller=caller,
+            config=self.queue_source.config,
+            records=[record for record in self.records if not record.is_over],
+            overview=self.overview,
+            nodes=(self.cluster.node,),
+            usage=self.usage.by_device,
+        )
 
     @property
     def live_count(self) -> int:
@@ -207,7 +233,7 @@ class Core:
             devices=self.cluster.devices,
             standing=self.standing(record),
             actions=self.actions(record),
-            moves=tuple(self._moves.get(record.key, ())),
+            moves=self._moves.of(record.key),
             promised=self.overview.promised.get(record.key, frozenset()),
             is_mine=is_mine,
             rev=self._view_revs.get(record.key, self.changes.rev),
@@ -223,7 +249,7 @@ class Core:
         """Make the group's view again, and a revision if it reads differently now."""
         record = self.records.find(key)
         if record is None:
-            self._moves.pop(key, None)
+            self._moves.forget(key)
             if self._views.pop(key, None) is not None:
                 self._view_revs.pop(key, None)
                 self.changes.group(key)
@@ -270,25 +296,11 @@ class Core:
         with self.told_in_health("history"):
             if self.history.note(view):
                 self.captures.note(view.number, cycle)
-        self._note_moves(before, cycle.plan.now_ms)
+        self._moves.note(before, self.overview, cycle.plan.now_ms)
         for key in sorted({*before.waiting, *self.overview.waiting}):
             self.refresh(key)
         if before.plan is None or before.plan.fair_shares != cycle.plan.fair_shares:
             self.changes.part(QUEUES)
-
-    def _note_moves(self, before: Overview, now: int) -> None:
-        """Tell in the timelines who moved up or down in the queue."""
-        for key, item in self.overview.waiting.items():
-            old = before.waiting.get(key)
-            if old is None or old.position == item.position:
-                continue
-            count = abs(old.position - item.position)
-            word = "request" if count == 1 else "requests"
-            why = "left the queue" if item.position < old.position else "came in before it"
-            text = f"Position {item.position}: {count} {word} {why}"
-            self._moves.setdefault(key, deque(maxlen=MOST_MOVES)).append(
-                TimelineEntry(at=now, text=text)
-            )
 
     # -- looking ahead -------------------------------------------------------------------------
     @property

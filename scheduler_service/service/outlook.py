@@ -14,22 +14,19 @@ from scheduler_service.service import (
     look_ahead,
     reasons_told,
 )
-from scheduler_service.service.core import Core
-from scheduler_service.service.refusals import not_found
+from scheduler_service.service.looking import Looking
 from scheduler_service.wire.explain import ExplainView, ForecastView
 from scheduler_service.wire.pod_group import EtaView, ReasonView
 
 
-class Outlook(Core):
+class Outlook(Looking):
     """Explanations and forecasts."""
 
     async def explain(self, caller: Caller, namespace: str, name: str) -> ExplainView:
         """Return why a group stands as it does, and what would help."""
-        access.require_read(caller)
-        record = self.records.find(f"{namespace}/{name}")
-        if record is None or not access.sees(caller, record):
-            raise not_found(namespace, name)
-        view = self.view(record, is_mine=record.owner == caller.user)
+        await self.freshen()
+        record = self.seen(caller, namespace, name)
+        view = self.view_for(caller, record)
         waiting = self.overview.waiting.get(record.key)
         reasons = () if waiting is None else waiting.reasons
         is_waiting = waiting is not None and view.state == "Waiting"
@@ -61,6 +58,7 @@ class Outlook(Core):
     async def forecast(self, caller: Caller, ask: ForecastAsk) -> ForecastView:
         """Return what a request would get if it were made now."""
         access.require_read(caller)
+        await self.freshen()
         wish = asking.understood(caller, ask, self.world)
         try:
             asking.refuse_the_impossible(wish, self.world)
@@ -78,7 +76,7 @@ class Outlook(Core):
             verdict="about" if answer.verdict == "by_eviction" else answer.verdict,
             text=_text(answer, eta, told),
             queue=wish.queue,
-            request=group_view.request_of(wish.request, self.cluster.devices),
+            request=group_view.request_of(wish.request, self.devices),
             workers=wish.workers,
             position=answer.position,
             waiting_in_queue=self.overview.in_queue.get(wish.queue, 0) + 1,
@@ -93,7 +91,7 @@ class Outlook(Core):
             verdict="never",
             text=f"never: {_lower(problem.detail)}",
             queue=wish.queue,
-            request=group_view.request_of(wish.request, self.cluster.devices),
+            request=group_view.request_of(wish.request, self.devices),
             workers=wish.workers,
             reason=ReasonView(code=problem.code, text=problem.detail, facts=problem.facts),
             simulated=self.is_simulated,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler_service.model.plan import Pipeline, Plan, Waiting
@@ -39,13 +39,25 @@ class Overview:
         )
 
 
-def overview(plan: Plan, queue_of: Mapping[str, str], etas: Mapping[str, EtaView]) -> Overview:
-    """Return the plan, indexed. `queue_of`: the queue of each waiting group."""
+def by_name(pod: str) -> tuple[str, int]:
+    """Return group and rank of a pod that has both in its name."""
+    group, _, rank = pod.rpartition("-")
+    return group, int(rank)
+
+
+def overview(
+    plan: Plan,
+    queue_of: Mapping[str, str],
+    etas: Mapping[str, EtaView],
+    *,
+    rank_of: Callable[[str], tuple[str, int]] = by_name,
+) -> Overview:
+    """Return the plan, indexed. `queue_of`: the queue of each waiting group; `rank_of`: group and rank of a pod."""
     promised: dict[str, set[int]] = {}
     for operation in plan.operations():
         if isinstance(operation, Pipeline):
-            group, _, rank = operation.pod.rpartition("-")
-            promised.setdefault(group, set()).add(int(rank))
+            group, rank = rank_of(operation.pod)
+            promised.setdefault(group, set()).add(rank)
     waiting = {item.group: item for item in plan.waiting}
     return Overview(
         plan=plan,
