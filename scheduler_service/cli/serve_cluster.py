@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 import click
 from fastapi import FastAPI, Response
 
+from scheduler_service.api import standby
+from scheduler_service.api.app import create_app
+from scheduler_service.api.browsers import LOOPBACK_HOSTS
 from scheduler_service.api.server import listen, serve
-from scheduler_service.api.streams import Closing
-from scheduler_service.errors import BackendError
+from scheduler_service.cli.output import version
+from scheduler_service.errors import BackendError, RequestError
 from scheduler_service.settings.table import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scheduler_service.backends.kubernetes.client import KubeClient
     from scheduler_service.backends.kubernetes.cluster import Options
     from scheduler_service.backends.kubernetes.leader import Leader
@@ -44,7 +49,7 @@ async def run(settings: Settings) -> None:
             house=House(namespace=settings.namespace, scaling_image=settings.scaling_image),
         )
         leader = _leader(settings, client)
-        app = probes(scheduler, leader)
+        app = _application(settings, client, scheduler, leader)
         port = listening.getsockname()[1]
         serving = asyncio.create_task(
             serve(app, listening, stop=stop, on_listening=lambda: _announce(settings, port))
@@ -54,6 +59,59 @@ async def run(settings: Settings) -> None:
         finally:
             stop.set()
             await serving
+
+
+def _application(
+    settings: Settings, client: KubeClient, scheduler: InCluster, leader: Leader | None
+) -> FastAPI:
+    """Return the API over the scheduler, with the pages for probes beside it."""
+    from scheduler_service.planning.cycle import plan
+    from scheduler_service.service.cluster_door import opened
+    from scheduler_service.service.rights import SIGN_IN
+
+    def is_leading() -> bool:
+        return leader is None or leader.is_leading
+
+    def not_now() -> RequestError | None:
+        return None if scheduler.is_following and is_leading() else _waits(leader)
+
+    port, authenticator = opened(
+        client,
+        scheduler,
+        planner=plan,
+        settings=settings,
+        version=version(),
+        is_leading=is_leading,
+    )
+    app = create_app(
+        port,
+        [authenticator],
+        hosts=LOOPBACK_HOSTS if settings.host in LOOPBACK_HOSTS else None,
+        payload_limit_bytes=settings.payload_limit_mib << 20,
+        result_limit_bytes=settings.result_limit_mib << 20,
+        version=version(),
+    )
+    app.state.sign_in = SIGN_IN
+    standby.install(app, not_now)
+    return with_probes(app, scheduler, is_ready=lambda: not_now() is None)
+
+
+def _waits(leader: Leader | None) -> RequestError:
+    """Return why nothing can be asked of this process."""
+    if leader is not None and not leader.is_leading:
+        return RequestError(
+            "This process waits to lead and answers nothing until then.",
+            why="Another one schedules this cluster, and knows what you ask for.",
+            hint="Ask through the Service kai-scheduler-default: it leads to the one that schedules.",
+            status=503,
+            code="not_leading",
+        )
+    return RequestError(
+        "The service is starting: it does not know the cluster yet.",
+        hint="Ask again in a moment.",
+        status=503,
+        code="starting",
+    )
 
 
 def _options(settings: Settings) -> Options:
@@ -122,10 +180,8 @@ async def _schedule(scheduler: InCluster, leader: Leader | None) -> None:
         await asyncio.gather(running, keeping, return_exceptions=True)
 
 
-def probes(scheduler: InCluster, leader: Leader | None) -> FastAPI:
-    """Return the pages for the kubelet and Prometheus: alive, ready (leading), figures."""
-    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
-    app.state.closing = Closing()
+def with_probes(app: FastAPI, scheduler: InCluster, *, is_ready: Callable[[], bool]) -> FastAPI:
+    """Return `app` with the pages for the kubelet and Prometheus: alive, ready (leading), figures."""
 
     @app.get("/healthz")
     async def healthy() -> Response:
@@ -133,8 +189,7 @@ def probes(scheduler: InCluster, leader: Leader | None) -> FastAPI:
 
     @app.get("/readyz")
     async def ready() -> Response:
-        leads = leader is None or leader.is_leading
-        if scheduler.is_following and leads:
+        if is_ready():
             return Response("ok", media_type="text/plain")
         return Response("waits to lead", status_code=503, media_type="text/plain")
 
@@ -161,4 +216,6 @@ def probes(scheduler: InCluster, leader: Leader | None) -> FastAPI:
 
 
 def _announce(settings: Settings, port: int) -> None:
-    click.echo(f"kai schedules for {settings.scheduler_name}; health on {settings.host}:{port}")
+    click.echo(
+        f"kai schedules for {settings.scheduler_name}; API and health on {settings.host}:{port}"
+    )

@@ -44,6 +44,7 @@ class World:
     nodes: Sequence[Node]
     workers_limit: int
     has_payload: Callable[[str], bool]
+    default_queue: str = "default"
 
     @property
     def queues(self) -> Mapping[str, Queue]:
@@ -124,7 +125,7 @@ def _queue(caller: Caller, name: str | None, world: World) -> str:
     ]
     yours = ", ".join(open_leaves) or "none"
     if name is None:
-        return _only_queue(open_leaves, yours)
+        return _only_queue(open_leaves, yours, world.default_queue)
     if name not in world.queues:
         raise refusal("unknown_queue", f"You asked in {name}.", f"Yours are: {yours}.", queue=name)
     if name in world.parents:
@@ -145,9 +146,9 @@ def _queue(caller: Caller, name: str | None, world: World) -> str:
     return name
 
 
-def _only_queue(open_leaves: Sequence[str], yours: str) -> str:
-    if "default" in open_leaves:
-        return "default"
+def _only_queue(open_leaves: Sequence[str], yours: str, default: str) -> str:
+    if default in open_leaves:
+        return default
     if len(open_leaves) == 1:
         return open_leaves[0]
     if not open_leaves:

@@ -176,7 +176,7 @@ def _pod_view(record: GroupRecord, pod: PodRecord, scene: Scene) -> PodView:
     if is_waiting and pod.rank in scene.promised:
         state = "Pipelined"
     return PodView(
-        name=f"{record.name}-{pod.rank}",
+        name=pod.name or f"{record.name}-{pod.rank}",
         rank=pod.rank,
         state=state,
         incarnation=pod.incarnation,

@@ -50,6 +50,10 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "payload_too_large": (413, "The payload is too large"),
     "result_too_large": (413, "The result is too large"),
     "bad_result": (422, "The result is not whole"),
+    "not_here": (501, "A cluster does not do this"),
+    "made_elsewhere": (409, "It is ended where it was made"),
+    "no_logs": (409, "The log can not be read"),
+    "held_by_budget": (409, "A disruption budget does not allow it now"),
     "disk_full": (507, "The disk is full"),
     "backend_failed": (503, "The service can not do this now"),
 }

@@ -49,6 +49,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     rank: int
+    name: str = ""
+    """What it is called, where that does not follow from its group and rank (in a cluster)."""
     state: PodState = PodState.PENDING
     incarnation: str | None = None
     node: str | None = None

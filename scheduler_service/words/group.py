@@ -109,6 +109,8 @@ def clipped(text: str) -> str:
 
 # -- while it waits ----------------------------------------------------------------------------
 def _waiting(record: GroupRecord, standing: Standing, _now: int) -> Words:
+    if standing.position is None and (held := _not_asking(record)):
+        return Words(word="Waiting", tone="mute", icon="dots", headline=held)
     if standing.position is None:
         return Words(word="Checking", tone="mute", icon="dots", headline="Checking your quota.")
     reason = standing.reason
@@ -123,6 +125,15 @@ def _waiting(record: GroupRecord, standing: Standing, _now: int) -> Words:
     of = max(standing.waiting_in_queue or 1, standing.position)
     headline = f"Position {standing.position} of {of}.{eta}"
     return Words(word="Waiting", tone="wait", icon="hourglass", headline=headline, detail=detail)
+
+
+def _not_asking(record: GroupRecord) -> str:
+    """Return why nothing of a group asks for a place yet, "" where something may."""
+    if not record.pods:
+        return "Its pods are not made yet."
+    if all(pod.state is PodState.GATED for pod in record.pods):
+        return "It is held back: its pods are gated or suspended."
+    return ""
 
 
 def _eta_sentence(eta: EtaView | None) -> str:

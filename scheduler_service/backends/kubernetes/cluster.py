@@ -87,6 +87,8 @@ class KubernetesCluster:
         self.reflectors: dict[str, Reflector[Any]] = {}
         self.policy = self.options.policy
         self.on_policy: Callable[[Policy], None] = lambda _policy: None
+        self.on_events: list[Callable[[Sequence[events.Event]], None]] = []
+        """Who hears what the ledger is about to be told."""
         self._clock = clock
         self._listeners: dict[str, list[OnChange]] = {}
         self._extra: list[events.Event] = []
@@ -215,7 +217,10 @@ class KubernetesCluster:
         """Work out what the changes since mean, and return whether anything is to be told."""
         self._seen.clear()
         extra, self._extra = self._extra, []
-        self._ready += [*self.world.drain(), *extra]
+        news = [*self.world.drain(), *extra]
+        self._ready += news
+        for listener in self.on_events if news else ():
+            listener(news)
         if self.world.needs.wanting:
             self.lookups.look()
         return bool(self._ready)

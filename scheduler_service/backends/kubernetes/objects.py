@@ -287,6 +287,28 @@ class ClaimStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     resource_claim_name: str = ""
 
 
+class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How a container ended."""
+
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    finished_at: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True, gc=False):
+    """How a container is, as far as its end is concerned."""
+
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True, gc=False):
+    """What the kubelet says of a container."""
+
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """How a pod is."""
 
@@ -294,8 +316,16 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     reason: str = ""
     conditions: tuple[Condition, ...] = ()
     start_time: str = ""
+    message: str = ""
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[ClaimStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+    @property
+    def ends(self) -> tuple[Terminated, ...]:
+        """How its containers ended, those that did."""
+        found = (item.state.terminated for item in self.container_statuses)
+        return tuple(end for end in found if end is not None)
 
     def condition(self, type_: str) -> Condition | None:
         """Return the condition of a type, if there is one."""

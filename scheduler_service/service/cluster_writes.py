@@ -1,0 +1,217 @@
+"""What people change in a cluster through the API, and what they can not.
+
+Rules: 1. The cluster says who may: the owner while they may make pods there, whoever may delete pods there, who leads
+the queue, an admin. 2. A group whose pods something makes anew is ended where it was made. 3. Pods are never deleted,
+they are evicted: disruption budgets and grace hold for people too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Protocol
+
+from scheduler_service.backends.kubernetes import names
+from scheduler_service.backends.kubernetes.encode.eviction import eviction, notice
+from scheduler_service.backends.kubernetes.errors import Forbidden, KubeError, NotFound, TooMany
+from scheduler_service.backends.kubernetes.objects import RawPod
+from scheduler_service.backends.kubernetes.reviews import Deed
+from scheduler_service.model.reasons import Cancelled
+from scheduler_service.ports import Caller
+from scheduler_service.service import access, asking
+from scheduler_service.service.cluster_core import ClusterCore
+from scheduler_service.service.refusals import refusal
+from scheduler_service.store.records import Ending, GroupRecord
+from scheduler_service.wire.pod_group import (
+    Cancel,
+    Extend,
+    Move,
+    PayloadStored,
+    PodGroupView,
+    Submit,
+)
+
+log = logging.getLogger("kai.audit")
+AT_A_TIME = 16
+
+
+class Creator(Protocol):
+    """Makes and ends what people ask for through the API."""
+
+    async def create(
+        self, caller: Caller, ask: Submit, idempotency_key: str | None
+    ) -> tuple[str, str, bool]:
+        """Make the objects of a request; return namespace, name, and whether it is new."""
+        ...
+
+    async def end(self, namespace: str, name: str, reason: str) -> None:
+        """Delete the objects of a request."""
+        ...
+
+
+class ClusterWrites(ClusterCore):
+    """The person's side of the cluster's door."""
+
+    creator: Creator | None = None
+
+    async def submit(
+        self, caller: Caller, ask: Submit, *, idempotency_key: str | None
+    ) -> tuple[PodGroupView, bool]:
+        """Return the group and whether it is new. The same key by the same owner returns the first group again."""
+        access.require_request(caller)
+        if self.creator is None:
+            raise _not_here(
+                "This service does not make pods in this cluster yet.",
+                "Apply a Job or a pod that names the scheduler and a queue (kubectl apply); it shows here.",
+            )
+        namespace, name, is_new = await self.creator.create(caller, ask, idempotency_key)
+        return await self._view_of(caller, namespace, name), is_new
+
+    async def cancel(self, caller: Caller, namespace: str, name: str, ask: Cancel) -> PodGroupView:
+        """End or withdraw a group; one that is over stays as it is."""
+        access.require_request(caller)
+        record = self.seen(caller, namespace, name)
+        if record.is_over:
+            return self.view_for(caller, record)
+        await self._require_end(caller, record)
+        grace = ask.grace_s
+        if grace is not None and not 0 <= grace <= asking.LONGEST_GRACE_S:
+            raise refusal(
+                "bad_time", f"A grace of {grace} s is not possible.", "Write 0 to 3600 s."
+            )
+        text = ask.reason or f"Cancelled by {caller.user}."
+        if record.owner and self.creator is not None:
+            await self.creator.end(namespace, name, text)
+        else:
+            await self._evict_all(caller, record, grace)
+        log.info("%s cancelled %s: %s", caller.user, record.key, ask.reason or "no reason given")
+        ending = Ending(
+            how="cancelled",
+            at=self.clock(),
+            by=caller.user,
+            grace_s=record.ask.grace_s if grace is None else grace,
+            text=text,
+        )
+        self.records.end(record.key, ending)
+        return self.view_for(caller, self.records.find(record.key) or record)
+
+    async def _view_of(self, caller: Caller, namespace: str, name: str) -> PodGroupView:
+        await self.freshen()
+        return self.view_for(caller, self.seen(caller, namespace, name))
+
+    # -- who may -----------------------------------------------------------------------------------
+    async def _require_end(self, caller: Caller, record: GroupRecord) -> None:
+        if access.leads(caller, record.queue) or await self.is_theirs(caller, record):
+            return
+        deed = Deed(verb="delete", resource=names.PODS, namespace=record.namespace)
+        if not await self.rights.may(self.rights.person(caller), deed):
+            raise refusal(
+                "not_allowed",
+                f"{caller.user} may not end what runs in the namespace {record.namespace}.",
+                "That needs the right to delete pods there; its queue's lead may end it too.",
+            )
+
+    async def is_theirs(self, caller: Caller, record: GroupRecord) -> bool:
+        """Whether the caller owns a group and may (still) make pods where it is: an annotation alone is no proof."""
+        if not record.owner or record.owner != caller.user:
+            return False
+        deed = Deed(verb="create", resource=names.PODS, namespace=record.namespace)
+        return await self.rights.may(self.rights.person(caller), deed)
+
+    # -- ending ------------------------------------------------------------------------------------
+    async def _evict_all(self, caller: Caller, record: GroupRecord, grace_s: int | None) -> None:
+        pods = [raw for _, raw in self.records.pods(record) if not raw.is_over]
+        if not self.ends_here(record):
+            raise self._made_elsewhere(record)
+        tasks = [self._evict(caller, raw, grace_s) for raw in pods]
+        for part in (tasks[i : i + AT_A_TIME] for i in range(0, len(tasks), AT_A_TIME)):
+            await asyncio.gather(*part)
+
+    def _made_elsewhere(self, record: GroupRecord) -> Exception:
+        """Return the refusal that names what would make the pods anew."""
+        raw = self.records.raw(record.key)
+        owner = next(iter(raw.metadata.owner_references), None) if raw is not None else None
+        kind, name = ("object", "it") if owner is None else (owner.kind, owner.name)
+        return refusal(
+            "made_elsewhere",
+            f"{record.name} belongs to the {kind} {name}, which would make its pods anew.",
+            f"Delete that: kubectl delete {kind.lower()} {name} -n {record.namespace}",
+            kind=kind,
+            name=name,
+        )
+
+    async def _evict(self, caller: Caller, raw: RawPod, grace_s: int | None) -> None:
+        meta = raw.metadata
+        path = names.PODS.path(meta.namespace, meta.name)
+        told = notice(raw, Cancelled(caller.user), by_group="", action="cancel", at_ms=self.clock())
+        body = eviction(raw)
+        if grace_s is not None:
+            body["deleteOptions"]["gracePeriodSeconds"] = grace_s
+        try:
+            await self.cluster.client.patch(path, told)
+            await self.cluster.client.post(f"{path}/eviction", body)
+        except NotFound:
+            return
+        except TooMany as error:
+            raise refusal(
+                "held_by_budget",
+                f"{meta.name} may not leave now: {error.message}",
+                "Try again when more of its pods are ready, or ask who keeps the budget.",
+            ) from error
+        except Forbidden as error:
+            raise _not_here(
+                "The service may not end pods here: it only looks on.",
+                f"Delete it where it is: kubectl delete pod {meta.name} -n {meta.namespace}",
+            ) from error
+        except KubeError as error:
+            raise refusal("backend_failed", f"{error}", "Try again in a moment.") from error
+
+    # -- what a cluster has no use for -------------------------------------------------------------
+    async def extend(self, caller: Caller, namespace: str, name: str, ask: Extend) -> PodGroupView:
+        """Refuse: what runs in a cluster has no end of its own."""
+        del ask
+        access.require_request(caller)
+        self.seen(caller, namespace, name)
+        raise refusal("no_end", f"{name} has no end.", "It lasts until it is cancelled.")
+
+    async def move(self, caller: Caller, namespace: str, name: str, ask: Move) -> PodGroupView:
+        """Refuse: a pod can not be carried over to another process."""
+        del ask
+        access.require_request(caller)
+        self.seen(caller, namespace, name)
+        raise refusal(
+            "not_a_lease",
+            "In a cluster a kernel's GPU is a pod of its own; it does not move.",
+            "Ask for a new one.",
+        )
+
+    async def store_payload(
+        self, caller: Caller, chunks: AsyncIterator[bytes], *, limit: int | None = None
+    ) -> PayloadStored:
+        """Refuse: nothing here would run it."""
+        del chunks, limit
+        access.require_request(caller)
+        raise _no_store()
+
+    async def result(
+        self, caller: Caller, namespace: str, name: str, *, rank: int
+    ) -> tuple[Path, str]:
+        """Refuse: nothing was left here."""
+        self.seen(caller, namespace, name)
+        raise refusal(
+            "no_result",
+            f"Worker {rank} of {name} left no result here.",
+            "Pods made by kubectl keep their results where they write them.",
+        )
+
+
+def _not_here(detail: str, hint: str) -> Exception:
+    return refusal("not_here", detail, hint)
+
+
+def _no_store() -> Exception:
+    return _not_here(
+        "This service keeps no payloads in this cluster yet.", "Put the code into the image."
+    )
