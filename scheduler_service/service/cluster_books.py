@@ -23,6 +23,7 @@ from scheduler_service.service.cluster_records import gone, record_of
 from scheduler_service.store.records import Ending, GroupRecord
 
 MOST_GONE = 500
+LONGEST_EXPECTED_MS = 120_000
 MOST_MARKED = 20_000
 """With more changes than this since somebody looked, all is looked at anew."""
 
@@ -41,6 +42,7 @@ class ClusterRecords:
         self._shrinking: OrderedDict[str, GroupRecord] = OrderedDict()
         self._gone: OrderedDict[str, GroupRecord] = OrderedDict()
         self._ends: dict[str, Ending] = {}
+        self._expected: dict[str, GroupRecord] = {}
         cluster.listen("pods", self._pod_changed)
         cluster.listen("groups", self._group_changed)
         cluster.listen("nodes", self._node_changed)
@@ -54,13 +56,14 @@ class ClusterRecords:
             return found
         found = self._make(key, self._members(key))
         if found is None:
-            return self._gone.get(key)
+            return self._due(key) or self._gone.get(key)
         self._made[key] = found
         return found
 
     def __iter__(self) -> Iterator[GroupRecord]:
-        live = [*self._world.told.groups]
-        for key in (*live, *(key for key in [*self._gone] if key not in self._world.told.groups)):
+        told = self._world.told.groups
+        keys = [*told, *(key for key in (*self._expected, *self._gone) if key not in told)]
+        for key in dict.fromkeys(keys):
             found = self.find(key)
             if found is not None:
                 yield found
@@ -88,6 +91,20 @@ class ClusterRecords:
             return "", 0
         name = pod.partition("/")[2]
         return record.key, next((one.rank for one in record.pods if one.name == name), 0)
+
+    def expect(self, record: GroupRecord) -> None:
+        """Have a group be there whose objects were just made, until they are followed."""
+        if self.find(record.key) is None or record.key in self._gone:
+            self._expected[record.key] = record
+            self.mark(record.key)
+
+    def _due(self, key: str) -> GroupRecord | None:
+        """Return what is known of a group that is expected; nobody waits for it for ever."""
+        record = self._expected.get(key)
+        if record is None or self._clock() - record.created_at < LONGEST_EXPECTED_MS:
+            return record
+        del self._expected[key]
+        return None
 
     def end(self, key: str, ending: Ending) -> None:
         """Have a group count as ending, and why: what its objects do not say."""
@@ -153,6 +170,7 @@ class ClusterRecords:
         if new is None:
             self._let_go(key, either)
         elif old is None:
+            self._expected.pop(key, None)
             self._gone.pop(key, None)
             self._ends.pop(key, None)
         self.mark(key)

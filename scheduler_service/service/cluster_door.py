@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from scheduler_service.api.authenticators import Authenticator
 from scheduler_service.backends.kubernetes.client import KubeClient
+from scheduler_service.backends.kubernetes.workloads.creator import Creator
 from scheduler_service.loop import Planner
 from scheduler_service.ports import Caller
 from scheduler_service.service.cluster_core import ClusterParts
@@ -63,4 +64,7 @@ def opened(
         version=version,
         is_leading=is_leading,
     )
-    return ClusterService(parts), TokenReviews(client, rights)
+    service = ClusterService(parts)
+    if scheduler.manner.decides and not scheduler.manner.dry_run:
+        service.creator = Creator(client, house=settings.namespace)
+    return service, TokenReviews(client, rights)

@@ -7,6 +7,7 @@ Rules: 1. A record is made from the objects of now and what the ledger was told 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -18,6 +19,7 @@ from scheduler_service.grouping import keys
 from scheduler_service.model.gpu import FractionOfGpu, GpuMemory, GpuRequest, Mig
 from scheduler_service.model.pod import PodRequest, PodState
 from scheduler_service.model.pod_group import PodGroup
+from scheduler_service.service.asking import PREEMPTIBLE_BELOW, PRIORITY_OF_KIND
 from scheduler_service.service.cluster_pods import (
     WHOLE,
     Member,
@@ -36,6 +38,10 @@ SERVERS = frozenset(
 """Kinds of owners whose pods serve until somebody ends them."""
 
 
+DEADLINE = "DeadlineExceeded"
+"""Why Kubernetes ends a pod whose time (`activeDeadlineSeconds`, for us the end of a lease) is over."""
+
+
 class _Notice(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
     sentence: str = ""
@@ -43,6 +49,7 @@ class _Notice(msgspec.Struct, frozen=True, gc=False):
 
 
 _decode_notice = msgspec.json.Decoder(_Notice).decode
+_decode_asked = msgspec.json.Decoder(Submit).decode
 
 
 def record_of(
@@ -57,13 +64,14 @@ def record_of(
     request = chosen[0].pod.request if chosen else PodRequest()
     enough = max(1, model.min_members)
     granted_at = _granted_at(pods, enough)
+    ask = _ask(raw, model, chosen, request)
     ending, ended_at = _ending(raw, model, chosen, pods)
     return GroupRecord(
         namespace=model.namespace,
         name=model.name,
         owner=raw.metadata.annotations.get(names.OWNER_ANNOTATION, ""),
         queue=model.queue,
-        ask=_ask(raw, model, chosen, request),
+        ask=ask,
         request=request,
         min_members=model.min_members,
         priority=model.priority,
@@ -72,10 +80,35 @@ def record_of(
         order=model.created,
         pods=pods,
         granted_at=granted_at,
+        expires_at=None
+        if granted_at is None or ask.lease_s is None
+        else granted_at + ask.lease_s * 1000,
         ending=ending,
         ended_at=ended_at,
         used_gpu_ms=sum(used_gpu_ms(pod) for pod in pods if pod.is_finished),
         timeline=tuple(_timeline(model, pods, granted_at)),
+    )
+
+
+def expected(caller: str, ask: Submit, request: PodRequest, *, key: str, now: int) -> GroupRecord:
+    """Return the record of a request whose objects were just made and are not followed yet."""
+    namespace, _, name = key.partition("/")
+    workers = max(1, ask.workers)
+    priority = PRIORITY_OF_KIND[ask.kind] if ask.priority is None else ask.priority
+    return GroupRecord(
+        namespace=namespace,
+        name=name,
+        owner=caller,
+        queue=ask.queue or names.DEFAULT_QUEUE,
+        ask=ask,
+        request=request,
+        min_members=ask.min_members or workers,
+        priority=priority,
+        preemptible=priority < PREEMPTIBLE_BELOW if ask.preemptible is None else ask.preemptible,
+        created_at=now,
+        order=now,
+        pods=tuple(PodRecord(rank=rank) for rank in range(workers)),
+        timeline=(TimelineEntry(at=now, text="Asked"),),
     )
 
 
@@ -106,7 +139,9 @@ def _stopped(pod: PodRecord, now: int) -> PodRecord:
 def _ask(
     raw: RawPodGroup, model: PodGroup, chosen: Sequence[Member], request: PodRequest
 ) -> Submit:
-    """Return what would have been asked of our API for the same."""
+    """Return what was asked of our API, or would have been for the same."""
+    if (asked := asked_of(raw)) is not None:
+        return replace(asked, name=model.name, queue=model.queue)
     gpu = request.gpu
     grace = max((_grace_s(one.raw) for one in chosen), default=30)
     return Submit(
@@ -125,6 +160,16 @@ def _ask(
         declared_run_s=None if model.run_ms is None else model.run_ms // 1000,
         grace_s=grace,
     )
+
+
+def asked_of(raw: RawPodGroup) -> Submit | None:
+    """Return the request that our API made this group's objects for, None where it did not."""
+    notes = raw.metadata.annotations
+    text = notes.get(names.ASKED_ANNOTATION) if notes.get(names.OWNER_ANNOTATION) else None
+    try:
+        return None if text is None else _decode_asked(text)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _kind(raw: RawPodGroup, pods: int, min_members: int) -> Kind:
@@ -164,13 +209,15 @@ def _ending(
     released = raw.metadata.annotations.get(keys.RELEASED, "")
     is_done = bool(pods) and all(pod.is_finished for pod in pods)
     if is_done or (released in {"finished", "deleted"} and not pods):
-        how = _how(pods, released)
+        how = _how(chosen, pods, released)
         at = max((pod.ended_at or 0 for pod in pods), default=0) or model.created
         return Ending(how=how, at=at), at
     return _eviction(model, chosen), None
 
 
-def _how(pods: Sequence[PodRecord], released: str) -> How:
+def _how(chosen: Sequence[Member], pods: Sequence[PodRecord], released: str) -> How:
+    if any(one.raw.status.reason == DEADLINE for one in chosen):
+        return "time_over"
     if any(pod.state is PodState.FAILED for pod in pods):
         return "failed"
     return "cancelled" if released == "deleted" and not pods else "succeeded"

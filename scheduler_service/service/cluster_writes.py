@@ -18,11 +18,13 @@ from scheduler_service.backends.kubernetes.encode.eviction import eviction, noti
 from scheduler_service.backends.kubernetes.errors import Forbidden, KubeError, NotFound, TooMany
 from scheduler_service.backends.kubernetes.objects import RawPod
 from scheduler_service.backends.kubernetes.reviews import Deed
+from scheduler_service.model.pod import PodRequest
 from scheduler_service.model.reasons import Cancelled
 from scheduler_service.ports import Caller
-from scheduler_service.service import access, asking
+from scheduler_service.service import access, amounts, asking, room
 from scheduler_service.service.cluster_core import ClusterCore
-from scheduler_service.service.refusals import refusal
+from scheduler_service.service.cluster_records import asked_of, expected
+from scheduler_service.service.refusals import not_found, refusal
 from scheduler_service.store.records import Ending, GroupRecord
 from scheduler_service.wire.pod_group import (
     Cancel,
@@ -66,8 +68,31 @@ class ClusterWrites(ClusterCore):
                 "This service does not make pods in this cluster yet.",
                 "Apply a Job or a pod that names the scheduler and a queue (kubectl apply); it shows here.",
             )
+        request = self._possible(ask)
         namespace, name, is_new = await self.creator.create(caller, ask, idempotency_key)
-        return await self._view_of(caller, namespace, name), is_new
+        key = f"{namespace}/{name}"
+        now = self.clock()
+        self.records.expect(expected(caller.user, ask, request, key=key, now=now))
+        await self.freshen()
+        record = self.records.find(key)
+        if record is None or record.owner != caller.user:
+            raise not_found(namespace, name)
+        return self.view(record, is_mine=True), is_new
+
+    def _possible(self, ask: Submit) -> PodRequest:
+        """Return what each pod asks for. Raises the refusal of a request that waiting would not help."""
+        request = amounts.pod_request(
+            gpu=ask.gpu,
+            gpu_memory=ask.gpu_memory,
+            devices=ask.devices,
+            cpu=ask.cpu,
+            memory=ask.memory,
+        )
+        nodes = self.cluster.world.told.nodes.values()
+        refused = room.never_fits(request, ask.min_members or max(1, ask.workers), nodes)
+        if refused is not None:
+            raise refused
+        return request
 
     async def cancel(self, caller: Caller, namespace: str, name: str, ask: Cancel) -> PodGroupView:
         """End or withdraw a group; one that is over stays as it is."""
@@ -82,13 +107,20 @@ class ClusterWrites(ClusterCore):
                 "bad_time", f"A grace of {grace} s is not possible.", "Write 0 to 3600 s."
             )
         text = ask.reason or f"Cancelled by {caller.user}."
-        if record.owner and self.creator is not None:
+        raw = self.records.raw(record.key)
+        is_ours = bool(record.owner) and (raw is None or asked_of(raw) is not None)
+        if is_ours and self.creator is not None:
             await self.creator.end(namespace, name, text)
         else:
             await self._evict_all(caller, record, grace)
         log.info("%s cancelled %s: %s", caller.user, record.key, ask.reason or "no reason given")
+        is_release = (
+            record.ask.kind == "lease"
+            and record.granted_at is not None
+            and caller.user == record.owner
+        )
         ending = Ending(
-            how="cancelled",
+            how="released" if is_release else "cancelled",
             at=self.clock(),
             by=caller.user,
             grace_s=record.ask.grace_s if grace is None else grace,
@@ -96,10 +128,6 @@ class ClusterWrites(ClusterCore):
         )
         self.records.end(record.key, ending)
         return self.view_for(caller, self.records.find(record.key) or record)
-
-    async def _view_of(self, caller: Caller, namespace: str, name: str) -> PodGroupView:
-        await self.freshen()
-        return self.view_for(caller, self.seen(caller, namespace, name))
 
     # -- who may -----------------------------------------------------------------------------------
     async def _require_end(self, caller: Caller, record: GroupRecord) -> None:

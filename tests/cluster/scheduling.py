@@ -44,14 +44,15 @@ def share(quota: float = 0, limit: float = -1, weight: float = 1) -> Object:
 class Stage:
     """One test's namespace, queues and pods. Names of queues begin with the namespace, so that tests do not meet."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, *, has_lookout: bool = True) -> None:
         self.cluster, self.admin, self.namespace = cluster, cluster.admin, namespace
         self.pods = f"/api/v1/namespaces/{namespace}/pods"
         self.groups = f"/apis/{KAI}/v2alpha2/namespaces/{namespace}/podgroups"
         self.requests = f"/apis/{KAI}/v1alpha2/namespaces/{namespace}/bindrequests"
         self.default = self.queue("main")
         self._lookouts = itertools.count(1)
-        cluster.nodes.add(LOOKOUT, gpus=0, taints=(_TAINT,))
+        if has_lookout:
+            cluster.nodes.add(LOOKOUT, gpus=0, taints=(_TAINT,))
 
     def queue(self, name: str, parent: str = "", **spec: Any) -> str:
         """Make a queue and return its name; `gpu`, `cpu`, `memory` as `share` returns them, else unlimited."""
