@@ -42,7 +42,8 @@ class ClusterRecords:
         self._shrinking: OrderedDict[str, GroupRecord] = OrderedDict()
         self._gone: OrderedDict[str, GroupRecord] = OrderedDict()
         self._ends: dict[str, Ending] = {}
-        self._expected: dict[str, GroupRecord] = {}
+        self.awaited: dict[str, GroupRecord] = {}
+        """Groups whose objects were just made and are not followed yet."""
         cluster.listen("pods", self._pod_changed)
         cluster.listen("groups", self._group_changed)
         cluster.listen("nodes", self._node_changed)
@@ -62,7 +63,7 @@ class ClusterRecords:
 
     def __iter__(self) -> Iterator[GroupRecord]:
         told = self._world.told.groups
-        keys = [*told, *(key for key in (*self._expected, *self._gone) if key not in told)]
+        keys = [*told, *(key for key in (*self.awaited, *self._gone) if key not in told)]
         for key in dict.fromkeys(keys):
             found = self.find(key)
             if found is not None:
@@ -95,15 +96,15 @@ class ClusterRecords:
     def expect(self, record: GroupRecord) -> None:
         """Have a group be there whose objects were just made, until they are followed."""
         if self.find(record.key) is None or record.key in self._gone:
-            self._expected[record.key] = record
+            self.awaited[record.key] = record
             self.mark(record.key)
 
     def _due(self, key: str) -> GroupRecord | None:
         """Return what is known of a group that is expected; nobody waits for it for ever."""
-        record = self._expected.get(key)
+        record = self.awaited.get(key)
         if record is None or self._clock() - record.created_at < LONGEST_EXPECTED_MS:
             return record
-        del self._expected[key]
+        del self.awaited[key]
         return None
 
     def end(self, key: str, ending: Ending) -> None:
@@ -126,10 +127,11 @@ class ClusterRecords:
             return None
         record = record_of(raw, model, members, self._memory_of)
         ending = self._ends.get(key)
-        if ending is None or record.is_over:
+        if ending is None or (record.ending is not None and record.ending.how == "succeeded"):
             return record
         is_over = all(pod.is_finished for pod in record.pods)
-        return replace(record, ending=ending, ended_at=ending.at if is_over else None)
+        ended_at = (record.ended_at or ending.at) if is_over else None
+        return replace(record, ending=ending, ended_at=ended_at)
 
     def _memory_of(self, node: str) -> int | None:
         raw = self._world.stores.nodes.get(node)
@@ -170,7 +172,7 @@ class ClusterRecords:
         if new is None:
             self._let_go(key, either)
         elif old is None:
-            self._expected.pop(key, None)
+            self.awaited.pop(key, None)
             self._gone.pop(key, None)
             self._ends.pop(key, None)
         self.mark(key)

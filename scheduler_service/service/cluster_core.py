@@ -10,6 +10,7 @@ from typing import TypeVar
 from msgspec.structs import replace as with_changes
 
 from scheduler_service.backends.kubernetes import names
+from scheduler_service.ledger import events
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.loop import Cycle, Planner
 from scheduler_service.model.node import GpuDevice, Node
@@ -40,6 +41,7 @@ LOOKING = frozenset({"why", "logs"})
 REST_FACTOR = 5
 """Having an opinion of one's own takes at most a sixth of the time."""
 NO_NUMBER = -1
+NODE_EVENTS = (events.NodeAdded, events.NodeChanged, events.NodeRemoved)
 T = TypeVar("T")
 
 
@@ -77,6 +79,9 @@ class ClusterCore(Looking):
         self._moves = Moves()
         self._cycle: Cycle | None = None
         self._rests_until = 0
+        self._kinds: tuple[Node, ...] | None = None
+        self._devices: Mapping[str, GpuDevice] | None = None
+        self.cluster.on_events.append(self._nodes_told)
         self._is_looking = asyncio.Lock()
 
     # -- the newest plan ---------------------------------------------------------------------------
@@ -137,19 +142,26 @@ class ClusterCore(Looking):
     @property
     def devices(self) -> Mapping[str, GpuDevice]:
         """One device of each kind: the devices themselves are the plug-in's to name."""
-        found = {node.gpu_memory_mib: node for node in self.kinds_of_nodes}
-        return {
-            f"kind-{memory or 'unknown'}": GpuDevice(
-                f"kind-{memory or 'unknown'}", NO_NUMBER, memory, model_of(node)
-            )
-            for memory, node in found.items()
-        }
+        if self._devices is None:
+            self._devices = {
+                name: GpuDevice(name, NO_NUMBER, node.gpu_memory_mib, model_of(node))
+                for node in self.kinds_of_nodes
+                if (name := f"kind-{node.gpu_memory_mib or 'unknown'}")
+            }
+        return self._devices
 
     @property
     def kinds_of_nodes(self) -> tuple[Node, ...]:
         """One node with GPUs of each size of memory."""
-        nodes = self.cluster.world.told.nodes.values()
-        return tuple({node.gpu_memory_mib: node for node in nodes if node.gpus}.values())
+        if self._kinds is None:
+            nodes = self.cluster.world.told.nodes.values()
+            self._kinds = tuple({node.gpu_memory_mib: node for node in nodes if node.gpus}.values())
+        return self._kinds
+
+    def _nodes_told(self, news: Sequence[events.Event]) -> None:
+        """Look at the nodes anew when the ledger hears of one."""
+        if any(isinstance(event, NODE_EVENTS) for event in news):
+            self._kinds = self._devices = None
 
     @property
     def is_simulated(self) -> bool:
@@ -252,7 +264,10 @@ class ClusterCore(Looking):
             ends = {"cancel"} if self.ends_here(record) else set()
             return tuple(action for action in plain if action.id in LOOKING | ends)
         offered = self.offered.get(record.key, ()) if state_of(record) == "Waiting" else ()
-        return (*offered[:MOST_SHOWN], *plain)
+        found = (*offered[:MOST_SHOWN], *plain)
+        if record.ask.kind == "lease" or record.ask.work is not None:
+            return found
+        return tuple(action for action in found if action.submit is None)  # its work is not kept
 
     def ends_here(self, record: GroupRecord) -> bool:
         """Whether a group ends when its pods do: nothing makes them anew."""

@@ -141,7 +141,7 @@ def _ask(
 ) -> Submit:
     """Return what was asked of our API, or would have been for the same."""
     if (asked := asked_of(raw)) is not None:
-        return replace(asked, name=model.name, queue=model.queue)
+        return replace(asked, queue=model.queue)
     gpu = request.gpu
     grace = max((_grace_s(one.raw) for one in chosen), default=30)
     return Submit(
@@ -209,9 +209,11 @@ def _ending(
     released = raw.metadata.annotations.get(keys.RELEASED, "")
     is_done = bool(pods) and all(pod.is_finished for pod in pods)
     if is_done or (released in {"finished", "deleted"} and not pods):
-        how = _how(chosen, pods, released)
         at = max((pod.ended_at or 0 for pod in pods), default=0) or model.created
-        return Ending(how=how, at=at), at
+        failed = [one.raw for one in chosen if one.pod.state is PodState.FAILED]
+        if failed and all(raw.metadata.deletion_timestamp for raw in failed):
+            return _taken_away(failed, at), at
+        return Ending(how=_how(chosen, pods, released), at=at), at
     return _eviction(model, chosen), None
 
 
@@ -231,10 +233,18 @@ def _eviction(model: PodGroup, chosen: Sequence[Member]) -> Ending | None:
     if not told or held - len(leaving) >= max(1, model.min_members):
         return None
     first = told[0].raw
-    notice = _notice(first.metadata.annotations[names.EVICTION_NOTICE])
-    at = notice.at or moment_or_none(first.metadata.deletion_timestamp) or 0
+    return _taken_away([first], moment_or_none(first.metadata.deletion_timestamp) or 0)
+
+
+def _taken_away(pods: Sequence[RawPod], at: int) -> Ending:
+    """Return the ending of a group whose pods were told to go: by us, as their notice says, or by somebody else."""
+    told = [raw for raw in pods if names.EVICTION_NOTICE in raw.metadata.annotations]
+    if not told:
+        return Ending(how="cancelled", at=at, text="Its pods were deleted.")
+    notice = _notice(told[0].metadata.annotations[names.EVICTION_NOTICE])
     how: How = "cancelled" if notice.reason == "cancelled" else "evicted"
-    return Ending(how=how, at=at, grace_s=_grace_s(first), text=notice.sentence)
+    moment = notice.at or at
+    return Ending(how=how, at=moment, grace_s=_grace_s(told[0]), text=notice.sentence)
 
 
 def _notice(text: str) -> _Notice:

@@ -86,11 +86,6 @@ class ClusterStream(ClusterCore):
             log.warning("what %s may could not be asked anew: %s", caller.user, error)
             return caller
 
-    def close(self) -> None:
-        """End the streams."""
-        self.is_stopping = True
-        self.changes.wake()
-
     # -- what is told ------------------------------------------------------------------------------
     async def tell(self) -> None:
         """Work out what changed for as long as somebody listens; end it by cancelling the task."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -18,11 +19,12 @@ from scheduler_service.backends.kubernetes.encode.eviction import eviction, noti
 from scheduler_service.backends.kubernetes.errors import Forbidden, KubeError, NotFound, TooMany
 from scheduler_service.backends.kubernetes.objects import RawPod
 from scheduler_service.backends.kubernetes.reviews import Deed
+from scheduler_service.backends.kubernetes.workloads.wish import object_name
 from scheduler_service.model.pod import PodRequest
 from scheduler_service.model.reasons import Cancelled
 from scheduler_service.ports import Caller
 from scheduler_service.service import access, amounts, asking, room
-from scheduler_service.service.cluster_core import ClusterCore
+from scheduler_service.service.cluster_core import ClusterCore, ClusterParts
 from scheduler_service.service.cluster_records import asked_of, expected
 from scheduler_service.service.refusals import not_found, refusal
 from scheduler_service.store.records import Ending, GroupRecord
@@ -34,9 +36,12 @@ from scheduler_service.wire.pod_group import (
     PodGroupView,
     Submit,
 )
+from scheduler_service.words.notes import key_taken
 
 log = logging.getLogger("kai.audit")
 AT_A_TIME = 16
+MOST_ASKED = 1_000
+"""So many requests are remembered with their work, to tell whether one that comes again is the same."""
 
 
 class Creator(Protocol):
@@ -58,6 +63,10 @@ class ClusterWrites(ClusterCore):
 
     creator: Creator | None = None
 
+    def __init__(self, parts: ClusterParts) -> None:
+        super().__init__(parts)
+        self._asked: dict[str, Submit] = {}
+
     async def submit(
         self, caller: Caller, ask: Submit, *, idempotency_key: str | None
     ) -> tuple[PodGroupView, bool]:
@@ -65,19 +74,54 @@ class ClusterWrites(ClusterCore):
         access.require_request(caller)
         if self.creator is None:
             raise _not_here(
-                "This service does not make pods in this cluster yet.",
-                "Apply a Job or a pod that names the scheduler and a queue (kubectl apply); it shows here.",
+                "This service only looks on: another scheduler decides, and nothing is made through it.",
+                "Apply a Job or a pod that names that scheduler and a queue (kubectl apply); it shows here.",
             )
+        repeat = self._repeat(caller, ask, idempotency_key)
+        if repeat is not None:
+            return self._repeated(repeat, ask), False
         request = self._possible(ask)
         namespace, name, is_new = await self.creator.create(caller, ask, idempotency_key)
         key = f"{namespace}/{name}"
-        now = self.clock()
-        self.records.expect(expected(caller.user, ask, request, key=key, now=now))
+        made = expected(caller.user, ask, request, key=key, now=self.clock())
+        if is_new:
+            self._remember(made)
+        self.records.expect(made)
         await self.freshen()
         record = self.records.find(key)
         if record is None or record.owner != caller.user:
             raise not_found(namespace, name)
-        return self.view(record, is_mine=True), is_new
+        return (self.view(record, is_mine=True) if is_new else self._repeated(record, ask)), is_new
+
+    def _repeat(
+        self, caller: Caller, ask: Submit, idempotency_key: str | None
+    ) -> GroupRecord | None:
+        """Return the group that the caller made with this key before, whatever they called it."""
+        if idempotency_key is None:
+            return None
+        for record in self.records:
+            if record.owner != caller.user:
+                continue
+            told = object_name(
+                ask, owner=caller.user, namespace=record.namespace, key=idempotency_key
+            )
+            if record.name.rpartition("-")[2] == told.rpartition("-")[2]:
+                return record
+        return None
+
+    def _repeated(self, record: GroupRecord, ask: Submit) -> PodGroupView:
+        """Return the group that has the key, with a note where something else is asked for now."""
+        view = self.view(record, is_mine=True)
+        before = self._asked.get(record.key)
+        if before is None:  # another process took it: all but the work is known
+            before = replace(record.ask, work=ask.work)
+        is_same = asking.is_same(replace(ask, queue=before.queue), before)
+        return view if is_same else replace(view, notes=(*view.notes, key_taken(record.name)))
+
+    def _remember(self, made: GroupRecord) -> None:
+        self._asked[made.key] = made.ask
+        while len(self._asked) > MOST_ASKED:
+            del self._asked[next(iter(self._asked))]
 
     def _possible(self, ask: Submit) -> PodRequest:
         """Return what each pod asks for. Raises the refusal of a request that waiting would not help."""

@@ -28,7 +28,7 @@ from scheduler_service.words.group import state_of
 STREAM_PAUSE_S = 0.1
 """Changes that come closer together travel as one message."""
 STREAM_WAIT_S = 3600.0
-AT_A_TIME = 50
+AT_A_TIME = 20
 """So many views are made before others have their turn."""
 T = TypeVar("T")
 

@@ -88,10 +88,17 @@ class Person:
         """Return the groups that the person sees, by name."""
         return {view["name"]: view for view in self.get("pod-groups")["items"]}
 
-    def group(self, name: str, right: Callable[[Any], Any], what: str) -> Any:
+    def group(
+        self,
+        name: str,
+        right: Callable[[Any], Any],
+        what: str,
+        *,
+        fail_safe_s: float = FAIL_SAFE_S,
+    ) -> Any:
         """Return a group of the person's namespace once it is there and `right` says yes of it."""
         last: Any = None
-        end = time.monotonic() + FAIL_SAFE_S
+        end = time.monotonic() + fail_safe_s
         while time.monotonic() < end:
             answer = self.ask("GET", f"pod-groups/{self.namespace}/{name}")
             last = answer.json()

@@ -178,6 +178,42 @@ def test_an_eviction_says_why_and_how_long() -> None:
     told(story)
 
 
+def test_who_was_killed_on_the_way_out_did_not_fail() -> None:
+    """A kubelet ends what does not go by itself, and its exit code says so."""
+
+    async def story(stage: ClusterStage) -> None:
+        end = {"exitCode": 137, "finishedAt": "2026-01-05T08:10:00Z"}
+        status = {"containerStatuses": [{"state": {"terminated": end}}]}
+        notice = '{"reason":"reclaimed_by","sentence":"Others had less than their share."}'
+        for name, notes, state in (
+            ("evicted", {"kai.scheduler/eviction-notice": notice}, "Evicted"),
+            ("deleted", {}, "Cancelled"),
+        ):
+            await stage.ask(name)
+            gone = {"deleted": "2026-01-05T08:09:30Z", "annotations": notes}
+            await stage.start(name, phase="Failed", status=status, **gone)
+            assert (await stage.service.group(ANA, "a", name)).state == state
+
+    told(story)
+
+
+def test_what_the_api_was_asked_is_read_back_from_the_objects() -> None:
+    async def story(stage: ClusterStage) -> None:
+        asked = '{"kind":"lease","name":"mine","gpu":1,"lease_s":600,"queue":"q"}'
+        notes = {"kai.scheduler/owner": "ben", "kai.scheduler/asked": asked}
+        await stage.ask("mine-1a2b", annotations=notes)
+        await stage.start("mine-1a2b")
+        view = await stage.service.group(Caller("ben"), "a", "mine-1a2b")
+        assert (view.kind, view.word) == ("lease", "Granted")
+        assert view.expires_at == view.granted_at + 600_000
+        assert "release" in {action.id for action in view.actions}
+        forged = {"kai.scheduler/asked": asked}
+        await stage.ask("other", annotations=forged)
+        assert (await stage.service.group(ANA, "a", "other")).kind == "batch"
+
+    told(story)
+
+
 def test_what_was_deleted_is_remembered_for_a_while() -> None:
     async def story(stage: ClusterStage) -> None:
         await stage.ask("train")
