@@ -13,8 +13,13 @@ _ON_NODES = (*(code for code, on in enumerate(states.IS_ACTIVE) if on), states.R
 
 
 def is_stale(group: Group) -> bool:
-    """Say whether some of the group runs, but less than it needs; leaving pods still count."""
+    """Say whether some of the group runs, but less than it needs; leaving pods still count.
+
+    Never so once a pod has succeeded: then the group is on its way to its end.
+    """
     leaves = group.leaves.values()
+    if any(leaf.counts[states.SUCCEEDED] for leaf in leaves):
+        return False
     if not any(leaf.counts[code] for leaf in leaves for code in _ON_NODES):
         return False
     return not tree.has_enough(group, group.model.gang, tree.present)
