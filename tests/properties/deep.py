@@ -1,8 +1,9 @@
 """`python -m tests.properties.deep --seeds 0:2000`: the long form of the property tests.
 
-Every seed is one random cluster: exactness of allocate, purity, and a life of many cycles under
-three settings, every law after every plan. Seeds are independent, so a run that was cut goes on
-from the seed that it named last. Ends with 1 if anything was found; each finding names its seed.
+Every seed is one random cluster: exactness of allocate and of each action that makes room, purity,
+and a life of many cycles under three settings, every law after every plan. Seeds are independent,
+so a run that was cut goes on from the seed that it named last. Ends with 1 if anything was found;
+each finding names its seed.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from tests.properties.exactness import allocate_differences, planned
 from tests.properties.laws import breaches
 from tests.properties.reserving import reserving_breaches, reserving_cluster
 from tests.properties.rich import rich_breaches, rich_cluster
+from tests.properties.victims import all_differences
 from tests.reference.nodes import Ambiguous
 
 SIZES = 8
@@ -59,6 +61,7 @@ def findings(seed: int, cycles: int, counts: Counter[str]) -> Iterator[str]:
         yield from allocate_differences(found)
     except Ambiguous:
         counts["free choices"] += 1
+    yield from (f"room: {line}" for line in all_differences(found, counts))
     yield from unlike(found, seed)
     for policy in (found.policy, _holding(found.policy)):
         history = run(replace(found, policy=policy))

@@ -238,7 +238,7 @@ def nothing_is_placed_beyond_limit_or_quota(case: Case) -> Iterator[str]:
                 continue
             pod = case.pods[operation.pod]
             group = groups[pod.group]
-            held = now._held(pod)
+            held = now.held(pod)
             firm = group.preemptibility is Preemptibility.NON_PREEMPTIBLE
             for queue in books.path(group.queue):
                 if line := _over(queue.name, books.allocated[queue.name], held, "limit", now):
@@ -293,7 +293,7 @@ def nobody_gives_from_within_its_quota(case: Case) -> Iterator[str]:
             group = groups[case.pods[key].group]
             giver = _where_they_part(books, own, group.queue)
             amounts = lost.setdefault(giver, {})
-            held = now._held(case.pods[key], case.pods[key].node)
+            held = now.held(case.pods[key], case.pods[key].node)
             amounts[group.key] = plus(amounts.get(group.key, ZERO), held)
         for giver, losses in lost.items():
             left = books.allocated[giver]

@@ -56,9 +56,9 @@ class Reference:
                 continue
             amount = ZERO
             if pod.state in COUNTS_FOR_QUEUE:
-                amount = self._held(pod)
+                amount = self.held(pod)
             elif pod.state is PodState.PENDING:
-                amount = self._asked(pod, self.smallest)
+                amount = self.asked(pod, self.smallest)
             at: str | None = group.queue
             while at is not None:
                 wants[at] = plus(wants[at], amount)
@@ -74,7 +74,7 @@ class Reference:
             Fraction(1000 * gpu),
         )
 
-    def _asked(self, pod: Pod, device_mib: int | None) -> Amount:
+    def asked(self, pod: Pod, device_mib: int | None) -> Amount:
         """Return what a pending pod asks; memory is measured by a device of this size."""
         gpu = Fraction(0)
         match pod.request.gpu:
@@ -88,10 +88,10 @@ class Reference:
                 gpu = Fraction(1000 * mig.compute_slices())
         return Fraction(pod.request.milli_cpu), Fraction(pod.request.memory_bytes), gpu
 
-    def _held(self, pod: Pod, node: str | None = None) -> Amount:
+    def held(self, pod: Pod, node: str | None = None) -> Amount:
         """Return what a placed pod is charged."""
         at = self.nodes[node or self.places[pod.key].node or ""]
-        cpu, memory, _ = self._asked(pod, None)
+        cpu, memory, _ = self.asked(pod, None)
         return cpu, memory, charge(pod, at)
 
     def books(self) -> Books:
@@ -103,7 +103,7 @@ class Reference:
             firm = group.preemptibility is Preemptibility.NON_PREEMPTIBLE
             for pod in self.members[key]:
                 if self.places[pod.key].state in COUNTS_FOR_QUEUE:
-                    books.charge(group.queue, self._held(pod), firm=firm)
+                    books.charge(group.queue, self.held(pod), firm=firm)
         return books
 
     def node_now(self, name: str) -> NodeNow:
@@ -133,6 +133,10 @@ class Reference:
         pods = [(pod, self.places[pod.key].state) for pod in self.members[key]]
         return Tree(self.groups[key], pods)
 
+    def next_pods(self, key: str) -> list[Pod]:
+        """Return what starts next of a group."""
+        return self.tree(key).next_pods()
+
     def group_rank(self, key: str) -> tuple[object, ...]:
         """Sort groups of one queue: priority, how filled, age, name."""
         group = self.groups[key]
@@ -142,8 +146,8 @@ class Reference:
     def ask_of(self, key: str) -> Amount:
         """Return what starts next of a group asks, for the order of queues."""
         amount = ZERO
-        for pod in self.tree(key).next_pods():
-            amount = plus(amount, self._asked(pod, self.smallest))
+        for pod in self.next_pods(key):
+            amount = plus(amount, self.asked(pod, self.smallest))
         return amount
 
     def next_group(self, waiting: set[str]) -> str:
@@ -197,10 +201,10 @@ class Reference:
         """Place what starts next of a group, all of it or (to be undone) not."""
         group = self.groups[key]
         firm = group.preemptibility is Preemptibility.NON_PREEMPTIBLE
-        pods = self.tree(key).next_pods()
+        pods = self.next_pods(key)
         asked = ZERO
         for pod in pods:
-            asked = plus(asked, self._asked(pod, self.largest))
+            asked = plus(asked, self.asked(pod, self.largest))
         if not pods or not self.books().may_have(group.queue, asked, firm=firm):
             return False
         for pod in pods:
@@ -215,7 +219,7 @@ class Reference:
         nodes = {name: self.node_now(name) for name in self.nodes}
         for name in sorted(nodes, key=lambda n: (-self.score(pod, n, nodes), n)):
             found = nodes[name].choose(pod, self.policy.placement)
-            if found is None or not books.may_have(queue, self._held(pod, name), firm=firm):
+            if found is None or not books.may_have(queue, self.held(pod, name), firm=firm):
                 continue
             devices, is_now = found
             state = PodState.BOUND if is_now else PodState.PIPELINED

@@ -3,7 +3,7 @@
 Amounts are exact: (cpu, memory, gpu) as Fractions of milli-CPU, bytes and milli-GPU.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import groupby
 from math import floor, inf
@@ -20,6 +20,16 @@ ZERO: Amount = (Fraction(0), Fraction(0), Fraction(0))
 def plus(left: Amount, right: Amount) -> Amount:
     """Return the sum."""
     return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+def minus(left: Amount, right: Amount) -> Amount:
+    """Return the difference."""
+    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+
+
+def within(left: Amount, right: Sequence[float | Fraction | None]) -> bool:
+    """Whether it is no more in any resource; None is unlimited."""
+    return all(b is None or a <= b for a, b in zip(left, right, strict=True))
 
 
 def divide(
@@ -146,9 +156,14 @@ class Books:
                     return False
         return True
 
-    def is_before(self, left: str, right: str, asks: Mapping[str, Amount]) -> bool:
-        """Whether the left of two siblings is served first, each with what its next group asks."""
-        ranks = self._rank(left, asks[left]), self._rank(right, asks[right])
+    def is_before(
+        self, left: str, right: str, asks: Mapping[str, Amount], losses: Mapping[str, Amount] = {}
+    ) -> bool:
+        """Whether the left of two siblings is served first, each with what its next group asks.
+
+        Where it is about who has to give, each with what it would have lost then, and no ask.
+        """
+        ranks = [self._rank(q, asks.get(q, ZERO), losses.get(q, ZERO)) for q in (left, right)]
         if ranks[0] != ranks[1]:
             return ranks[0] < ranks[1]
         a, b = self.allowed(left), self.allowed(right)
@@ -159,7 +174,7 @@ class Books:
         ages = [(self.queues[name].created, name) for name in (left, right)]
         return ages[0] < ages[1]
 
-    def _rank(self, name: str, ask: Amount) -> tuple[object, ...]:
+    def _rank(self, name: str, ask: Amount, loss: Amount) -> tuple[object, ...]:
         queue, have, fair = self.queues[name], self.allocated[name], self.fair[name]
         with_ask = plus(have, ask)
         is_over = all(fair[i] < have[i] for i in range(3))
@@ -169,7 +184,7 @@ class Books:
         violates = any(allowed[i] == 0 and with_ask[i] > 0 for i in range(3))
         return (
             is_over, not is_starved, -queue.priority, violates,
-            self.dominant(name, with_ask), self.dominant(name, have),
+            self.dominant(name, minus(with_ask, loss)), self.dominant(name, have),
         )  # fmt: skip
 
     def allowed(self, name: str) -> tuple[float | Fraction, ...]:
