@@ -38,6 +38,7 @@ PROGRAMS = (
     "env",
     "false",
     "head",
+    "id",
     "ls",
     "printenv",
     "sleep",
