@@ -108,10 +108,10 @@ class ClusterCore(Looking):
         if cycle is None or cycle is self._cycle or stopwatch_us() < self._rests_until:
             return None
         self._cycle = cycle
-        if self.decides:
-            return cycle.plan
-        began = stopwatch_us()
         ledger = self.scheduler.loop.ledger
+        if self.scheduler.manner.decides:
+            return cycle.plan if self.decides else opinion.unmade(cycle.plan, ledger)
+        began = stopwatch_us()
         plan = opinion.of(self.parts.planner, ledger, self.cluster.policy, self.clock())
         self._rests_until = stopwatch_us() + REST_FACTOR * (stopwatch_us() - began)
         return plan

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ from scheduler_service.words.notes import key_taken
 
 log = logging.getLogger("kai.audit")
 AT_A_TIME = 16
+OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII)
 MOST_ASKED = 1_000
 """So many requests are remembered with their work, to tell whether one that comes again is the same."""
 
@@ -77,6 +79,7 @@ class ClusterWrites(ClusterCore):
                 "This service only looks on: another scheduler decides, and nothing is made through it.",
                 "Apply a Job or a pod that names that scheduler and a queue (kubectl apply); it shows here.",
             )
+        _refuse_odd_names(ask)
         repeat = self._repeat(caller, ask, idempotency_key)
         if repeat is not None:
             return self._repeated(repeat, ask), False
@@ -277,6 +280,18 @@ class ClusterWrites(ClusterCore):
             f"Worker {rank} of {name} left no result here.",
             "Pods made by kubectl keep their results where they write them.",
         )
+
+
+def _refuse_odd_names(ask: Submit) -> None:
+    """Raise the refusal of what is no name: names become parts of paths that our own account asks for."""
+    namespace = None if ask.cluster is None else ask.cluster.namespace
+    for what, name in (("namespace", namespace), ("queue", ask.queue)):
+        if name is not None and not OBJECT_NAME.fullmatch(name):
+            raise refusal(
+                "bad_name",
+                f"{name[:60]!r} can be the name of no {what}.",
+                "Names have small letters, digits, dots and dashes, like team-a.",
+            )
 
 
 def _not_here(detail: str, hint: str) -> Exception:

@@ -23,17 +23,21 @@ TOLD = "told"
 
 def of(planner: Planner, ledger: Ledger, policy: Policy, now: int) -> Plan:
     """Return our plan with everybody still waiting: it is not we who start anybody here."""
-    plan = planner(ledger, policy, now)
+    return unmade(planner(ledger, policy, now), ledger)
+
+
+def unmade(plan: Plan, ledger: Ledger) -> Plan:
+    """Return a plan that nobody carries out: who would start waits too, before all others."""
     return with_changes(plan, statements=(), waiting=tuple(_all_waiting(plan, ledger)))
 
 
 def _all_waiting(plan: Plan, ledger: Ledger) -> Iterator[Waiting]:
     """Yield those we would start first, then the others, with their places in that order."""
-    pending = {key for key, count in ledger.open_groups.items() if count}
-    first = [s.group for s in plan.statements if s.group in pending]
+    first = [statement.group for statement in plan.statements if statement.is_start]
     known = {item.group: item for item in plan.waiting}
     before: Counter[str] = Counter()
-    for overall, key in enumerate(dict.fromkeys([*first, *known]), 1):
+    keys = [key for key in dict.fromkeys([*first, *known]) if key in ledger.groups]
+    for overall, key in enumerate(keys, 1):
         queue = ledger.groups[key].model.queue
         before[queue] += 1
         item = known.get(key) or Waiting(key, ())

@@ -24,13 +24,14 @@ from tests.unit.kubernetes.objects import group, node, pod, queue
 
 NOON = 1_767_600_000_000
 """2026-01-05T08:00:00Z, when `tests.unit.kubernetes.objects` are made."""
+ONLY_LOOKS = Manner(decides=False)
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 class ClusterStage:
     """The door, and shorthands for what happens in its cluster."""
 
-    def __init__(self, server: KubeServer, client: KubeClient) -> None:
+    def __init__(self, server: KubeServer, client: KubeClient, manner: Manner = ONLY_LOOKS) -> None:
         self.server = server
         self.now = NOON
         self.allowed: set[tuple[str, str, str]] = set()
@@ -40,7 +41,7 @@ class ClusterStage:
             client,
             options=Options(worker=False),
             planner=plan,
-            manner=Manner(decides=False),
+            manner=manner,
             clock=lambda: self.now,
         )
         self.cluster = scheduler.cluster
@@ -115,10 +116,12 @@ def running_pod(name: str, number: int, gpus: int, **more: Any) -> dict[str, Any
 
 
 @asynccontextmanager
-async def cluster_stage(*, gpus: int = 8) -> AsyncIterator[ClusterStage]:
+async def cluster_stage(
+    *, gpus: int = 8, manner: Manner = ONLY_LOOKS
+) -> AsyncIterator[ClusterStage]:
     """Give a furnished stage."""
     async with kube_server() as server, client_of(server) as client:
-        yield await ClusterStage(server, client).furnish(gpus=gpus)
+        yield await ClusterStage(server, client, manner).furnish(gpus=gpus)
 
 
 def names(views: Sequence[Any]) -> list[str]:

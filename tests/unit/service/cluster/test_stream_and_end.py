@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.backends.kubernetes.workloads.creator import Creator
 from scheduler_service.ports import Caller, RefusedRequest
 from scheduler_service.wire.events import StreamEvent
-from scheduler_service.wire.pod_group import Cancel, Submit
+from scheduler_service.wire.pod_group import Cancel, ClusterAsk, Submit
 from tests.fakes.cluster_service import ClusterStage, names, running_pod
 from tests.fakes.kube_server import Answer
 from tests.unit.service.cluster.test_what_is_seen import ANA, EVE, told
@@ -178,5 +179,29 @@ def test_what_this_service_does_not_do_here_is_said() -> None:
             await stage.service.orders(ANA, runner_name="r", wait_s=0)
         assert error.value.problem.status == 501
         assert stage.service.incarnation_of_token("any") is None
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"queue": "a/../../api/v1/namespaces/kube-system/secrets"},
+        {"queue": ""},
+        {"cluster": ClusterAsk(namespace="a/../b")},
+        {"cluster": ClusterAsk(namespace="..")},
+        {"cluster": ClusterAsk(namespace="A b")},
+    ],
+)
+def test_what_is_no_name_never_becomes_a_path(parts: dict[str, Any]) -> None:
+    """Our account may read more than who asks: nothing of theirs but a name goes into what it asks for."""
+
+    async def story(stage: ClusterStage) -> None:
+        stage.service.creator = Creator(stage.cluster.client)
+        before = len(stage.server.seen)
+        with pytest.raises(RefusedRequest) as error:
+            await stage.service.submit(ANA, Submit(gpu=1, **parts), idempotency_key="k")
+        assert error.value.problem.code == "bad_name"
+        assert len(stage.server.seen) == before
 
     told(story)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler_service.ports import ADMIN, Caller, ForecastAsk, LogAsk, NotFound, RefusedRequest
+from scheduler_service.service.in_cluster import Manner
 from scheduler_service.wire.pod_group import Cancel
 from tests.fakes.cluster_service import NOON, ClusterStage, cluster_stage, names, running_pod
 
@@ -94,6 +95,20 @@ def test_the_words_of_the_scheduler_that_decides_come_first() -> None:
         assert why.position == 1
 
     told(story)
+
+
+def test_a_scheduler_that_changes_nothing_still_says_where_everybody_stands() -> None:
+    """`--dry-run`: it would start the first at once, so the first is next, not unknown."""
+
+    async def run() -> None:
+        async with cluster_stage(manner=Manner(dry_run=True)) as stage:
+            await stage.ask("first", gpus=8)
+            await stage.ask("second", gpus=8)
+            places = [(view.name, view.position) for view in await listed(stage, ANA)]
+            assert sorted(places) == [("first", 1), ("second", 2)]
+            assert "only says what it would do" in (await stage.service.health()).notes[0]
+
+    asyncio.run(run())
 
 
 def test_what_runs_says_where_and_holds_devices() -> None:
