@@ -4,6 +4,8 @@ service = await Service.open(settings)
 await service.start()      # adopts what it finds in the state directory
 ...                        # every method of SchedulerPort
 await service.stop()       # what runs goes on
+
+A cluster's door is `cluster_door.opened`: the same port over the objects that the cluster holds.
 """
 
 from __future__ import annotations

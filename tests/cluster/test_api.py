@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,3 +303,17 @@ def test_beside_another_scheduler_its_words_are_told(kai_cluster: Cluster, names
         assert "Another scheduler decides here" in ask(url, "GET", "health").json()["notes"][0]
         why = ana.get(f"pod-groups/{namespace}/train/explain")
         assert why["items"][0] == {**why["items"][0], "title": "Scheduler"}
+
+
+def test_the_command_line_asks_a_cluster_with_a_token_file(
+    stage: Stage, ana: Person, tmp_path: Path
+) -> None:
+    stage.cluster.nodes.add("node", gpus=8)
+    stage.alone("train", gpus=1)
+    ana.group("train", lambda view: view["state"] == "Running", "it runs")
+    token = tmp_path / "token"
+    token.touch(0o600)
+    token.write_text(ana.token)
+    asked = {"KAI_SERVICE_URL": ana.url, "KAI_TOKEN_FILE": str(token)}
+    told = stage.cluster.kai("status", "--all", "--json", environment=asked)
+    told.wait_until(lambda: "train" in told.log.read_text(), "it lists the group")
