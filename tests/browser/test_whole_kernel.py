@@ -34,7 +34,7 @@ def test_a_kernel_waits_with_its_cells_and_starts_when_the_gpu_comes(
         screen.theme(theme)
         keep(f"kernel-queued-{theme.split()[-1].lower()}")
         assert screen.violations(BANNER) == []
-    lab.kai("cancel", "other-1")
+    lab.free_one()
     screen.ended(1)
     expect(screen.below(0)).to_contain_text("GPU-sim-")
     expect(banner).to_be_hidden()
