@@ -15,7 +15,7 @@ import pytest
 from tests.cluster.api_bed import Person, address, ask, ready
 from tests.cluster.scheduling import KAI, Stage, scheduler, share
 from tests.cluster.testbed.cluster import Cluster
-from tests.cluster.testbed.process import Process
+from tests.cluster.testbed.process import Process, wait_until
 
 VIEW = "kai-jupyter:view"
 
@@ -316,4 +316,6 @@ def test_the_command_line_asks_a_cluster_with_a_token_file(
     token.write_text(ana.token)
     asked = {"KAI_SERVICE_URL": ana.url, "KAI_TOKEN_FILE": str(token)}
     told = stage.cluster.kai("status", "--all", "--json", environment=asked)
-    told.wait_until(lambda: "train" in told.log.read_text(), "it lists the group")
+    wait_until(lambda: not told.alive, "it has answered")
+    assert told.exit_code == 0
+    assert "train" in told.log.read_text()
