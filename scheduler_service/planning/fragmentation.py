@@ -82,14 +82,15 @@ class Costs:
 
     def of(self, shape: Shape) -> Callable[[int], int]:
         """Return what a pod of this shape costs on a node on which it fits."""
-        nodes, known = self.nodes, dict[tuple[int, int, int, int], int]()
+        nodes, known = self.nodes, dict[tuple[int, int, int, int, int], int]()
         class_of, all_gpu, shared = nodes.class_of, nodes.all_gpu, nodes.shared
+        sizes = nodes.gpu_memory  # what is asked by memory takes more of a smaller GPU
         all_cpu, all_memory = nodes.all_cpu, nodes.all_memory
 
         def cost(row: int) -> int:
             if shared[row]:
                 return self._cost(row, shape, self.parts(row))
-            state = (class_of[row], all_gpu[row], all_cpu[row], all_memory[row])
+            state = (class_of[row], sizes[row], all_gpu[row], all_cpu[row], all_memory[row])
             found = known.get(state)
             if found is None:
                 found = known[state] = self._cost(row, shape, NO_PARTS)

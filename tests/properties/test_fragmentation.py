@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import msgspec
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 
 from bench import shapes
 from scheduler_service.ledger import states
@@ -18,7 +18,7 @@ from scheduler_service.planning.placement import Placer
 from scheduler_service.planning.requests import GPU, requests_of
 from scheduler_service.planning.splitting import Split
 from scheduler_service.planning.tree import Chunk
-from tests.properties.clusters import NOW_MS, Cluster, clusters
+from tests.properties.clusters import NOW_MS, Cluster, cluster, clusters
 
 LEAST = Policy(
     placement=Placement("least_fragmentation", "least_fragmentation"), actions=("allocate",)
@@ -99,6 +99,7 @@ def board_of(cluster: Cluster) -> Board:
 
 
 @given(clusters())
+@example(cluster(2991, 2))  # nodes that differ in nothing but the memory of their GPUs
 @PROFILE
 def test_a_place_costs_what_the_definition_says_and_the_index_finds_the_least(cluster: Cluster):
     board = board_of(cluster)
