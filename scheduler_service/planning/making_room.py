@@ -263,12 +263,19 @@ class MakingRoom:
             operations = (*evictions, *statement.operations)
             board.statements[-1] = Statement(self.action, wish.key, operations)
         for group in touched.values():
-            if self._pool is not None:
-                self._pool.forget(group)
-            self.settling.forget(group)
+            self._renew(group, is_victim=group is not wish.group)
         self.won += 1
         self._failed.clear()
         self._order.refresh()
+
+    def _renew(self, group: Group, *, is_victim: bool) -> None:
+        """Take over that a group was served, or asked to leave (in consolidation: only once)."""
+        if self._pool is not None:
+            if is_victim and self.action != "consolidate":
+                self._pool.renew(group)
+            else:
+                self._pool.forget(group)
+        self.settling.forget(group)
 
     def _evictions(self, why: Why) -> list[Evict]:
         """Return the evictions of those released at once; they are no victims any more."""

@@ -75,7 +75,7 @@ def may_lose(board: Board, group: Group) -> bool:
     before, pods = board.ledger.before, board.ledger.pods
     return not before or not any(
         before.get(pod, _UNTOUCHED) is None
-        and (pod in pods.left or states.HOLDS_NOW[pods.state[pod]])
+        and (pod in pods.left or states.IS_ALLOCATED[pods.state[pod]])
         for pod in group.pods()
     )
 
@@ -183,8 +183,22 @@ class Pool:
             }
         return self._entry_of
 
+    def renew(self, group: Group) -> None:
+        """Take over that this plan has touched a group: what it still has it may still lose."""
+        before = self.board.ledger.before
+        if all(before.get(pod, _UNTOUCHED) is not None for pod in group.pods()):
+            return  # it is as it was
+        is_listed = id(group) in self._entries()
+        self.forget(group)
+        if is_listed and may_lose(self.board, group):
+            is_semi = group.model.preemptibility is SEMI
+            entry = Entry(group_key(self.board, group), group, is_semi)
+            insort(self.stacks[group.queue], entry)
+            self._entries()[id(group)] = entry
+            self._left[group.queue] += 1
+
     def forget(self, group: Group) -> None:
-        """Take a group out: this plan has touched it."""
+        """Take a group out."""
         entry = self._entries().pop(id(group), None)
         if entry is None:
             return
