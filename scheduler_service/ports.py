@@ -228,7 +228,7 @@ class SchedulerPort(Protocol):
         """Keep the result of an incarnation."""
         ...
 
-    def incarnation_of_token(self, token: str) -> str | None:
+    async def incarnation_of_token(self, token: str) -> str | None:
         """Return the incarnation whose live token this is."""
         ...
 

@@ -87,7 +87,7 @@ async def own_incarnation(request: Request, incarnation: str) -> str:
     """Return the incarnation of the path if the bearer token is its own. A caller's token opens nothing here."""
     token = _bearer(request)
     port: SchedulerPort = request.app.state.port
-    known = port.incarnation_of_token(token) if token else None
+    known = await port.incarnation_of_token(token) if token else None
     if known is None:
         raise _unknown(
             "The service does not know this pod.",

@@ -10,6 +10,7 @@ from scheduler_service.backends.kubernetes.workloads.creator import Creator
 from scheduler_service.loop import Planner
 from scheduler_service.ports import Caller
 from scheduler_service.service.cluster_core import ClusterParts
+from scheduler_service.service.cluster_files import ClusterFiles
 from scheduler_service.service.cluster_logs import ClusterLogs
 from scheduler_service.service.cluster_reads import ClusterReads
 from scheduler_service.service.cluster_runners import ClusterRunners
@@ -23,7 +24,9 @@ from scheduler_service.settings.table import Settings
 from scheduler_service.wire.explain import ExplainView
 
 
-class ClusterService(Outlook, ClusterReads, ClusterLogs, ClusterRunners, ClusterStream):
+class ClusterService(
+    Outlook, ClusterFiles, ClusterReads, ClusterLogs, ClusterRunners, ClusterStream
+):
     """Implements `ports.SchedulerPort`. Every method authorises its caller itself."""
 
     def __init__(self, parts: ClusterParts) -> None:
@@ -67,4 +70,6 @@ def opened(
     service = ClusterService(parts)
     if scheduler.manner.decides and not scheduler.manner.dry_run:
         service.creator = Creator(client, house=settings.namespace)
-    return service, TokenReviews(client, rights)
+    reviews = TokenReviews(client, rights)
+    service.reviews = reviews
+    return service, reviews

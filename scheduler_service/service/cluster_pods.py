@@ -18,7 +18,9 @@ from scheduler_service.backends.kubernetes.decode.quantities import moment_or_no
 from scheduler_service.backends.kubernetes.objects import RawPod, Terminated
 from scheduler_service.model.gpu import FractionOfGpu, GpuMemory, GpuRequest, GpuShare, Mig
 from scheduler_service.model.pod import FINISHED, Pod, PodState
+from scheduler_service.runner import termination
 from scheduler_service.store.records import PodRecord
+from scheduler_service.wire.runner import Report
 
 WHOLE = 1000
 RETRIES = frozenset({"Job"})
@@ -161,13 +163,28 @@ def _ended(record: PodRecord, raw: RawPod) -> PodRecord:
     moments = [at for one in ends if (at := moment_or_none(one.finished_at)) is not None]
     at = max(moments, default=record.started_at or record.bound_at)
     is_good = record.state is PodState.SUCCEEDED
-    return msgspec.structs.replace(
+    ended = msgspec.structs.replace(
         record,
         ended_at=at,
         exit_code=end.exit_code if ends else None,
         signal=_signal(end),
         reason_code=REASONS.get(end.reason, ""),
-        reason_text="" if is_good else _why(end, raw, has_ends=bool(ends)),
+    )
+    said = termination.read(end.message)
+    if said is not None:
+        return _with_word(ended, said)
+    why = "" if is_good else _why(end, raw, has_ends=bool(ends))
+    return msgspec.structs.replace(ended, reason_text=why)
+
+
+def _with_word(record: PodRecord, said: Report) -> PodRecord:
+    """Return the record with what our entry point in the pod said of its work."""
+    return msgspec.structs.replace(
+        record,
+        failure=said.failure,
+        results=said.results,
+        reason_code=said.reason_code or record.reason_code,
+        reason_text=said.reason_text,
     )
 
 

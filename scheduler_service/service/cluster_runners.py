@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 from scheduler_service.ports import Caller
 from scheduler_service.service import access
 from scheduler_service.service.cluster_core import ClusterCore
@@ -53,22 +50,6 @@ class ClusterRunners(ClusterCore):
         """Refuse: kubelets keep the logs."""
         del chunk
         raise _unknown(incarnation)
-
-    async def payload_of(self, incarnation: str) -> Path:
-        """Refuse: no payload is kept."""
-        raise _unknown(incarnation)
-
-    async def store_result(
-        self, incarnation: str, chunks: AsyncIterator[bytes], *, signature: str
-    ) -> None:
-        """Refuse: no result is kept."""
-        del chunks, signature
-        raise _unknown(incarnation)
-
-    def incarnation_of_token(self, token: str) -> str | None:
-        """Return None: no pod here has a token of ours."""
-        del token
-        return None
 
 
 def _no_runners(caller: Caller) -> Exception:

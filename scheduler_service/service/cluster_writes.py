@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from scheduler_service.backends.kubernetes import names
@@ -33,7 +31,6 @@ from scheduler_service.wire.pod_group import (
     Cancel,
     Extend,
     Move,
-    PayloadStored,
     PodGroupView,
     Submit,
 )
@@ -262,25 +259,6 @@ class ClusterWrites(ClusterCore):
             "Ask for a new one.",
         )
 
-    async def store_payload(
-        self, caller: Caller, chunks: AsyncIterator[bytes], *, limit: int | None = None
-    ) -> PayloadStored:
-        """Refuse: nothing here would run it."""
-        del chunks, limit
-        access.require_request(caller)
-        raise _no_store()
-
-    async def result(
-        self, caller: Caller, namespace: str, name: str, *, rank: int
-    ) -> tuple[Path, str]:
-        """Refuse: nothing was left here."""
-        self.seen(caller, namespace, name)
-        raise refusal(
-            "no_result",
-            f"Worker {rank} of {name} left no result here.",
-            "Pods made by kubectl keep their results where they write them.",
-        )
-
 
 def _refuse_odd_names(ask: Submit) -> None:
     """Raise the refusal of what is no name: names become parts of paths that our own account asks for."""
@@ -296,9 +274,3 @@ def _refuse_odd_names(ask: Submit) -> None:
 
 def _not_here(detail: str, hint: str) -> Exception:
     return refusal("not_here", detail, hint)
-
-
-def _no_store() -> Exception:
-    return _not_here(
-        "This service keeps no payloads in this cluster yet.", "Put the code into the image."
-    )

@@ -187,12 +187,13 @@ class TokenReviews:
         """Return whose token it is, None without one. Raises `RequestError` (401) for one that is not accepted."""
         if not credentials.token:
             return None
-        found = await self._found(credentials.token)
+        found = await self.found(credentials.token)
         if isinstance(found, Stranger):
             raise _unknown(found)
         return await self._rights.caller(found)
 
-    async def _found(self, token: str) -> Person | Stranger:
+    async def found(self, token: str) -> Person | Stranger:
+        """Return whose token it is to the API server; a pod's tells the pod in `extra`."""
         digest = hmac.digest(self._key, token.encode("utf-8", "surrogatepass"), hashlib.sha256)
         until, found = self._known.get(digest, (0.0, None))
         if found is not None and self._clock() < until:

@@ -103,7 +103,7 @@ class RunnerSide(Core):
         with as_refusal():
             self.records.put(with_changes(record, pods=pods))
 
-    def incarnation_of_token(self, token: str) -> str | None:
+    async def incarnation_of_token(self, token: str) -> str | None:
         """Return the incarnation whose live token this is."""
         return self.desk.incarnation_of(token)
 

@@ -119,8 +119,8 @@ def test_from_grant_to_end_over_the_runners_routes(
         orders = await port.orders(ANA, runner_name="r", wait_s=0)
         assert orders.claim
         (order,) = (await port.claim(ANA, ClaimRequest(runner="r", host="h"))).starts
-        assert port.incarnation_of_token(order.token) == order.incarnation
-        assert port.incarnation_of_token("wrong") is None
+        assert await port.incarnation_of_token(order.token) == order.incarnation
+        assert await port.incarnation_of_token("wrong") is None
         report = Report(incarnation=order.incarnation, kind="started", at=1, pid=1, start_ticks=1)
         await port.report(ANA, report)
         await port.report(ANA, report)

@@ -146,7 +146,7 @@ class FakeDesk:
         if key is not None:
             self.books[key].result = (path, signature)
 
-    def incarnation_of_token(self, token: str) -> str | None:
+    async def incarnation_of_token(self, token: str) -> str | None:
         incarnation = token.removeprefix("token-of-")
         key = self._key_of(incarnation) if incarnation != token else None
         return incarnation if key is not None else None

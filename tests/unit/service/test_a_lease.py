@@ -160,7 +160,7 @@ def test_moves_to_the_restarted_kernel_within_its_time(tmp_path: Path) -> None:
         assert (moved.state, moved.word) == ("Running", "Granted")
         assert order.devices == old.devices
         assert order.incarnation != old.incarnation
-        assert stage.service.incarnation_of_token(old.token) is None
+        assert await stage.service.incarnation_of_token(old.token) is None
         await stage.pass_s(120)
         assert (await stage.view(ANA, "lease")).state == "Running"
 

@@ -151,14 +151,14 @@ def test_a_pods_token_opens_its_own_routes_while_it_lives(tmp_path: Path) -> Non
         await stage.ask(ANA, gpu=1, name="train")
         (order,) = await stage.start(ANA)
         token = stage.service.incarnation_of_token
-        assert token(order.token) == order.incarnation
-        assert token(order.token[:-1] + ("0" if order.token[-1] != "0" else "1")) is None
-        assert token("") is None
-        assert token("x.é") is None
+        assert await token(order.token) == order.incarnation
+        assert await token(order.token[:-1] + ("0" if order.token[-1] != "0" else "1")) is None
+        assert await token("") is None
+        assert await token("x.é") is None
         await stage.restart()
-        assert stage.service.incarnation_of_token(order.token) == order.incarnation
+        assert await stage.service.incarnation_of_token(order.token) == order.incarnation
         await stage.end(order)
-        assert stage.service.incarnation_of_token(order.token) is None
+        assert await stage.service.incarnation_of_token(order.token) is None
 
     asyncio.run(story())
 

@@ -178,7 +178,7 @@ def test_what_this_service_does_not_do_here_is_said() -> None:
         with pytest.raises(RefusedRequest) as error:
             await stage.service.orders(ANA, runner_name="r", wait_s=0)
         assert error.value.problem.status == 501
-        assert stage.service.incarnation_of_token("any") is None
+        assert await stage.service.incarnation_of_token("any") is None
 
     told(story)
 
