@@ -294,7 +294,7 @@ class Terminated(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     signal: int = 0
     reason: str = ""
     message: str = ""
-    finished_at: str = ""
+    finished_at: str | None = None
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):

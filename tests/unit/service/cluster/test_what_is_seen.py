@@ -155,10 +155,13 @@ def test_labels_of_nodes_are_for_admins() -> None:
     told(story)
 
 
-def test_how_it_failed_is_told() -> None:
+@pytest.mark.parametrize("finished", ["2026-01-05T08:07:00Z", None])
+def test_how_it_failed_is_told(finished: str | None) -> None:
+    """A kubelet that does not know when a container ended says null."""
+
     async def story(stage: ClusterStage) -> None:
         await stage.ask("train")
-        end = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-05T08:07:00Z"}
+        end = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": finished}
         status = {"containerStatuses": [{"name": "c", "state": {"terminated": end}}]}
         await stage.start("train", phase="Failed", status=status)
         view = await stage.service.group(ANA, "a", "train")
