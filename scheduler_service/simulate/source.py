@@ -15,6 +15,7 @@ from scheduler_service.simulate import shorthand
 
 SUFFIXES: Final = frozenset({".json", ".yaml", ".yml"})
 _YAML: Final = frozenset({".yaml", ".yml"})
+LARGEST: Final = 2**53
 
 
 class Located(ConfigurationError):
@@ -36,10 +37,30 @@ def read(file: Path) -> dict[str, Any]:
         raise Located(file, "", f"cannot be read ({error.strerror}).", hint=hint) from None
     except UnicodeDecodeError:
         raise Located(file, "", "is not text in UTF-8.") from None
-    value = _yaml(file, text) if file.suffix in _YAML else _json(file, text)
+    try:
+        value = _yaml(file, text) if file.suffix in _YAML else _json(file, text)
+    except RecursionError:
+        raise Located(file, "", "holds lists or objects inside each other too deeply.") from None
+    _check_numbers(file, value)
     if not isinstance(value, dict):
         raise Located(file, "", "does not hold one object.", hint="Start it with {.")
     return value
+
+
+def _check_numbers(file: Path, value: Any) -> None:
+    """Raise for a number beyond what is exact everywhere: sums of such amounts would not be."""
+    waiting: list[tuple[tuple[object, ...], Any]] = [((), value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, dict):
+            waiting += [((*path, name), each) for name, each in item.items()]
+        elif isinstance(item, list):
+            waiting += [((*path, number), each) for number, each in enumerate(item)]
+        elif isinstance(item, int | float) and not abs(item) <= LARGEST:
+            where = ".".join(map(str, path))
+            raise Located(
+                file, where, "is no number that can be counted with.", hint=f"At most {LARGEST}."
+            )
 
 
 def _json(file: Path, text: str) -> Any:

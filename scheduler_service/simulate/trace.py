@@ -31,6 +31,8 @@ OPTIONAL: Final = frozenset(
     {"queue", "name", "members", "priority", "preemptible", "fraction", "fails_after_s", "owner"}
 )
 PHILLY: Final = frozenset({"timestamp", "duration", "num_gpus", "cluster"})
+LONGEST_S: Final = 1e10
+MOST: Final = 100_000
 YES: Final = {
     "": True,
     "1": True,
@@ -87,18 +89,34 @@ def _ours(file: Path, rows: Iterable[Mapping[str, str]]) -> Iterator[Arrival]:
             yield Arrival(
                 name=row.get("name") or f"group-{number - 1}",
                 queue=row.get("queue") or ONE_QUEUE,
-                submit_ms=round(float(row["submit_s"]) * 1000),
-                run_ms=round(float(row["run_s"]) * 1000),
-                gpus=0 if fraction else int(row["gpus"]),
+                submit_ms=_ms(row["submit_s"], least=-LONGEST_S),
+                run_ms=_ms(row["run_s"]),
+                gpus=0 if fraction else _count(row["gpus"], least=0),
                 milli_gpu=parse_milli_gpu(fraction) if fraction else 0,
-                members=int(row.get("members") or 1),
+                members=_count(row.get("members") or "1", least=1),
                 priority=int(row.get("priority") or 50),
                 preemptible=YES[(row.get("preemptible") or "").lower()],
-                fails_after_ms=None if fails is None else round(float(fails) * 1000),
+                fails_after_ms=None if fails is None else _ms(fails),
                 owner=row.get("owner") or "",
             )
         except (ValueError, KeyError, RequestError) as error:
             raise Located(file, f"line {number}", f"cannot be read ({error}).") from None
+
+
+def _ms(text: str, *, least: float = 0) -> int:
+    """Return seconds in ms. Raises `ValueError`."""
+    seconds = float(text)
+    if not least <= seconds <= LONGEST_S:
+        raise ValueError(f"{text} is no time in seconds from {least:g} to {LONGEST_S:g}")
+    return round(seconds * 1000)
+
+
+def _count(text: str, *, least: int) -> int:
+    """Return how many. Raises `ValueError`."""
+    number = int(text)
+    if not least <= number <= MOST:
+        raise ValueError(f"{text} is no count from {least} to {MOST}")
+    return number
 
 
 def _philly(file: Path, rows: Iterable[Mapping[str, str]]) -> Iterator[Arrival]:
@@ -110,7 +128,7 @@ def _philly(file: Path, rows: Iterable[Mapping[str, str]]) -> Iterator[Arrival]:
                 queue=row["cluster"],
                 submit_ms=round(moment.timestamp() * 1000),
                 run_ms=round(float(row["duration"]) * 1000),
-                gpus=int(row["num_gpus"]),
+                gpus=_count(row["num_gpus"], least=0),
                 preemptible=False,
             )
         except ValueError as error:

@@ -131,6 +131,7 @@ def topology(name: str, levels: Iterable[str], aliases: Mapping[str, str]) -> To
 def pod_group(name: str, part: parts.PodGroupPart, now_ms: int) -> PodGroup:
     """Return the group without its pods."""
     grace = part.stale_grace_s
+    _check_unique(part.gang.subgroups)
     return PodGroup(
         name=part.name or name,
         namespace=part.namespace,
@@ -156,6 +157,21 @@ def pod_group(name: str, part: parts.PodGroupPart, now_ms: int) -> PodGroup:
         kind=part.kind,
         labels=part.labels,
     )
+
+
+def _check_unique(subgroups: Iterable[parts.Subgroup]) -> None:
+    """Raise for a name that two sub-groups have: pods name theirs by it."""
+    waiting, seen = list(subgroups), set[str]()
+    while waiting:
+        part = waiting.pop()
+        if part.name in seen:
+            raise ConfigurationError(
+                f"gang.subgroups: {part.name!r} is the name of two of them.",
+                hint="Pods say by name where they belong: give each its own.",
+            )
+        seen.add(part.name)
+        if not isinstance(part.subgroups, UnsetType):
+            waiting += part.subgroups
 
 
 def _sub_group(part: parts.Subgroup) -> SubGroup:

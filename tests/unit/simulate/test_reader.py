@@ -101,6 +101,11 @@ POD = ("pod_groups", "g", "pods", 0)
         ((*POD, "state"), "running", "pods[0]: node: a running pod needs a node"),
         ((*POD, "node"), "n0", "pods[0]: node: a pending pod has no node"),
         ((*POD, "subgroup"), "x", "pods[0]: subgroup names 'x', which is no leaf of the gang"),
+        (
+            ("pod_groups", "g", "gang", "subgroups"),
+            [{"name": "w", "min_members": size, "topology": None} for size in (1, 2)],
+            "'w' is the name of two of them",
+        ),
         ((*POD, "gpu_groups"), ["s"], "pods[0]: gpu_groups goes with a shared request only"),
         ((*POD, "request", "gpu_fraction_milli"), 500, "request asks for gpus and gpu_fraction"),
         ((*POD, "request", "devices"), 2, "request.devices goes with"),
@@ -123,11 +128,20 @@ def test_an_error_names_its_place(path, value, said, tmp_path):
         ("{", "line 1, column 2: is not JSON"),
         ("[]", "does not hold one object"),
         ('{"nodes": {}, "nodes": {}}', "nodes: appears twice"),
+        ("[" * 100_000, "inside each other too deeply"),
+        ('{"nodes": {"n0": {"gpus": 1' + "0" * 30 + "}}}", "nodes.n0.gpus: is no number"),
+        ('{"nodes": {"n0": {"gpus": NaN}}}', "nodes.n0.gpus: is no number"),
+        ('{"nodes": {"n0": {"gpus": 1e400}}}', "nodes.n0.gpus: is no number"),
     ],
 )
 def test_a_file_that_is_no_scenario_at_all(text, said, tmp_path):
     with pytest.raises(ConfigurationError, match=said):
         read(text, tmp_path)
+
+
+def test_yaml_may_not_be_too_deep_either(tmp_path):
+    with pytest.raises(ConfigurationError, match="inside each other too deeply"):
+        read("[" * 100_000, tmp_path, "case.yaml")
 
 
 def test_a_file_that_is_not_there(tmp_path):

@@ -189,6 +189,11 @@ def test_philly_s_columns_are_read_as_they_are(tmp_path):
     [
         ("a.csv", "when,what\n1,2\n", "has not the columns of a trace"),
         ("a.csv", "submit_s,run_s,gpus\n1,x,1\n", "line 2"),
+        ("a.csv", "submit_s,run_s,gpus\n1,1e400,1\n", "line 2: cannot be read (1e400 is no time"),
+        ("a.csv", "submit_s,run_s,gpus\n1,-1,1\n", "-1 is no time"),
+        ("a.csv", "submit_s,run_s,gpus\n1,nan,1\n", "nan is no time"),
+        ("a.csv", f"submit_s,run_s,gpus\n1,1,{9**30}\n", "is no count from 0 to 100000"),
+        ("a.csv", "submit_s,run_s,gpus,members\n1,1,1,0\n", "0 is no count from 1"),
         ("a.csv", "submit_s,run_s,gpus\n", "holds no arrivals"),
         ("a.csv.gz", "no gzip", "cannot be read"),
         ("a.yaml", ONE_GPU + "  x: {queue: a, gpus: 1, runs_s: soon}\n", "pod_groups.x.runs_s"),
