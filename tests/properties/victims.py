@@ -25,10 +25,11 @@ def victim_differences(cluster: Cluster, actions: Sequence[Action]) -> list[str]
 
     Raises `Ambiguous` where a free choice decides.
     """
-    expected = MakingRoom(cluster.snapshot, cluster.policy).run(actions)
+    reference = MakingRoom(cluster.snapshot, cluster.policy)
+    expected = reference.run(actions)
     policy = msgspec.structs.replace(cluster.policy, actions=tuple(actions))
     plan = planned(cluster.snapshot, policy)
-    if plan.stale and cluster.policy.stale_gang_grace_ms == 0 and actions != ("evict_stale_gangs",):
+    if actions != ("evict_stale_gangs",) and any(map(reference.is_late, plan.stale)):
         raise Ambiguous  # whom this cycle stops anyway is spared by ours: the texts do not say
     outcome = after(world_of(cluster), plan)
     lines = []

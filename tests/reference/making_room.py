@@ -31,8 +31,13 @@ class MakingRoom(Search):
     def run(self, actions: Iterable[str]) -> Mapping[str, Place]:
         """Run these actions in turn; returns every pod's place after them."""
         for action in actions:
-            self.promised = set()
+            self.promised, self.moves_only = set(), action == "consolidate"
             getattr(self, action)()
+            self.touched |= {
+                pod.group
+                for pod in self.snapshot.pods
+                if self.places[pod.key].state is PodState.BOUND and pod.state is not PodState.BOUND
+            }
         return self.places
 
     def _in_turn(self, may_try: Callable[[str], bool]) -> Iterator[str]:
@@ -183,7 +188,7 @@ class MakingRoom(Search):
             if any(state is PodState.SUCCEEDED for _, state in pods):
                 continue
             alive = [pod.sub_group for pod, state in pods if state in HOLDS_RESOURCES]
-            if not alive or not self._is_late(key) or self._has_enough(key, alive):
+            if not alive or not self.is_late(key) or self._has_enough(key, alive):
                 continue
             for pod, state in pods:
                 if state in COUNTS_FOR_QUEUE:
@@ -191,7 +196,8 @@ class MakingRoom(Search):
                     place = self.places[pod.key]
                     self.places[pod.key] = Place(PodState.RELEASING, place.node, place.devices)
 
-    def _is_late(self, key: str) -> bool:
+    def is_late(self, key: str) -> bool:
+        """Say whether a group that is below its minimum has been so for as long as is borne."""
         group, now = self.groups[key], self.snapshot.now_ms
         own = group.stale_grace_ms
         grace = self.policy.stale_gang_grace_ms if own is UNSET else own

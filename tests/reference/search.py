@@ -1,8 +1,8 @@
 """What-ifs and the search among them: kai-core 5.3 to 5.5 with the points of FORMAT.md.
 
 A what-if is a copy of all places. What the texts leave open and could decide raises `Ambiguous`.
-What is bound, lost or moved is not asked again in the same cycle (no pod is both bound and
-evicted), what is promised or was looked at and stayed not by the same action.
+What is bound or moved is not asked again in the same cycle (no pod is both bound and evicted), what is
+promised not by the same action, and in consolidation neither is what was looked at and stayed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,9 +39,11 @@ class Search(Reference):
         self.evicted: set[str] = set()
         """Pods told to go in the what-if that is running."""
         self.touched: set[str] = set()
-        """Groups of which this run has bound, lost or moved a pod: left alone from now on."""
+        """Groups of which this run has bound or moved a pod: left alone from now on."""
         self.promised: set[str] = set()
-        """Groups to which this action has promised something, or that could stay: left alone by it."""
+        """Groups to which this action has promised something: left alone by it."""
+        self.moves_only = False
+        """Whether the action is consolidation: it leaves alone whom it looked at, too (ours; the texts ask again)."""
 
     # -- books of a what-if -----------------------------------------------------------------------
 
@@ -78,10 +80,7 @@ class Search(Reference):
     def place(self, pod: Pod, queue: str, *, firm: bool) -> bool:
         """Promise a pod a place; one that was told to go may keep the one it has."""
         if self.job is None:
-            is_placed = super().place(pod, queue, firm=firm)
-            if is_placed and self.places[pod.key].state is PodState.BOUND:
-                self.touched.add(pod.group)
-            return is_placed
+            return super().place(pod, queue, firm=firm)
         books = self.books()
         nodes = {name: self.node_now(name) for name in self.nodes}
         for name in sorted(nodes, key=lambda n: (-self.score(pod, n, nodes), n)):
@@ -173,7 +172,8 @@ class Search(Reference):
                 recorded = self._lost_or_moved(found)
                 if count == len(chunk):
                     self._note_who_changed(before[0])
-                    self.promised |= {step.group for step in found}
+                    if self.moves_only:
+                        self.promised |= {step.group for step in found}
                     return True
                 self.places, self.was = dict(before[0]), dict(before[1])
             self.places, self.was = dict(before[0]), dict(before[1])
@@ -181,9 +181,11 @@ class Search(Reference):
 
     def _note_who_changed(self, before: Mapping[str, Place]) -> None:
         for pod in self.snapshot.pods:
-            if self.places[pod.key] != before[pod.key]:
-                left = self.touched if pod.key in self.was else self.promised
-                left.add(pod.group)
+            place = self.places[pod.key]
+            if place == before[pod.key] or place.state is PodState.RELEASING:
+                continue  # who lost something may lose more
+            left = self.touched if pod.key in self.was else self.promised
+            left.add(pod.group)
 
     def _lost_or_moved(self, steps: Iterable[Step]) -> list[Step]:
         found = []
