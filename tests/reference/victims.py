@@ -100,7 +100,8 @@ class Stack:
             key = self._worst()
             states = self._states(key)
             pods, is_core = leaves_next(Tree(self.now.groups[key], states), states)
-            if not pods or (is_core and key in self.protected):
+            is_short = Tree(self.now.groups[key], states).state() == "below"
+            if not pods or ((is_core or is_short) and key in self.protected):
                 self.groups.discard(key)
                 continue
             self.gone |= {pod.key for pod in pods}
