@@ -12,10 +12,21 @@ from typing import Any
 import httpx
 
 from tests.cluster.testbed.cluster import Cluster
-from tests.cluster.testbed.process import FAIL_SAFE_S, Process
+from tests.cluster.testbed.process import FAIL_SAFE_S, Process, wait_until
 
 RBAC = "rbac.authorization.k8s.io"
 AUDIENCE = "kai"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+SHOWN_BY = {
+    "edit": {"verb": "delete", "resource": "pods"},
+    "kai-jupyter:view": {"verb": "list", "group": "scheduling.run.ai", "resource": "podgroups"},
+    "kai-jupyter:queue-admin": {
+        "verb": "update",
+        "group": "scheduling.run.ai",
+        "resource": "queues",
+    },
+}
+"""What somebody with a role may do: the API server takes a moment to know it."""
 
 
 def address(process: Process) -> str:
@@ -55,7 +66,7 @@ class Person:
                 "subjects": [self._subject()],
             }
         )
-        return self
+        return self._once_it_holds({**SHOWN_BY[role], "namespace": space})
 
     def may_everywhere(self, role: str) -> Person:
         """Bind a cluster role to the person in the whole cluster."""
@@ -67,6 +78,19 @@ class Person:
                 "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
                 "subjects": [self._subject()],
             }
+        )
+        return self._once_it_holds(SHOWN_BY[role])
+
+    def _once_it_holds(self, deed: dict[str, str]) -> Person:
+        """Return once the API server lets the person do this: our service believes a refusal for a while."""
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": self.user, "resourceAttributes": deed},
+        }
+        wait_until(
+            lambda: self.cluster.admin.post(REVIEWS, body)["status"]["allowed"],
+            f"{self.user} may {deed}",
         )
         return self
 
