@@ -184,7 +184,7 @@ class SchedulerPort(Protocol):
     async def store_payload(
         self, caller: Caller, chunks: AsyncIterator[bytes], *, limit: int | None = None
     ) -> pod_group.PayloadStored:
-        """Store a payload while it streams in; over the limit: `PayloadTooLarge`, nothing kept."""
+        """Store a payload while it streams in; over the limit (bytes): `PayloadTooLarge`, nothing kept."""
         ...
 
     async def result(

@@ -19,9 +19,10 @@ from scheduler_service.backends.kubernetes.workloads.identity import OwnPod, pod
 from scheduler_service.ports import Caller
 from scheduler_service.service import access
 from scheduler_service.service.cluster_core import ClusterCore, ClusterParts
-from scheduler_service.service.refusals import as_refusal, refusal
+from scheduler_service.service.keeping import keep_payload, keep_result, payload_missing
+from scheduler_service.service.refusals import refusal
 from scheduler_service.service.rights import TokenReviews
-from scheduler_service.store.files import FileStore, TooLarge
+from scheduler_service.store.files import FileStore
 from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.pod_group import PayloadStored
 
@@ -65,18 +66,7 @@ class ClusterFiles(ClusterCore):
         """Keep a payload while it streams in; only its owner's pods get it."""
         access.require_request(caller)
         most = self.parts.settings.payload_limit_mib
-        if limit is not None:
-            most = min(most, -(-limit >> 20))
-        try:
-            with as_refusal():
-                return await self.files.keep_payload(caller.user, chunks, limit_mib=most)
-        except TooLarge as error:
-            raise refusal(
-                "payload_too_large",
-                f"The payload is larger than {most} MiB.",
-                "Send less: load big data inside the cell, from a file both can read.",
-                limit_mib=most,
-            ) from error
+        return await keep_payload(self.files, caller.user, chunks, most_mib=most, limit=limit)
 
     async def result(
         self, caller: Caller, namespace: str, name: str, *, rank: int
@@ -123,9 +113,7 @@ class ClusterFiles(ClusterCore):
         if belongs.payload:
             path = await self.files.payload(belongs.owner, belongs.payload)
         if path is None:
-            raise refusal(
-                "unknown_payload", "The payload of this pod is not there.", "Submit it again."
-            )
+            raise payload_missing()
         return path
 
     async def store_result(
@@ -134,17 +122,9 @@ class ClusterFiles(ClusterCore):
         """Keep the result of a pod, with its owner's signature: the signature last, so that no half is shown."""
         self._own(incarnation)
         limit = self.parts.settings.result_limit_mib
-        try:
-            with as_refusal():
-                await self.files.keep_result(incarnation, chunks, limit_mib=limit)
-                name = _signature_name(incarnation)
-                await self.files.keep_result(name, _once(signature), limit_mib=SIGNATURE_MIB)
-        except TooLarge as error:
-            raise refusal(
-                "result_too_large",
-                f"The result is larger than {limit} MiB.",
-                "Return less: write big results to a file and return its name.",
-            ) from error
+        await keep_result(self.files, incarnation, chunks, most_mib=limit)
+        name = _signature_name(incarnation)
+        await keep_result(self.files, name, _once(signature), most_mib=SIGNATURE_MIB)
 
     def _own(self, incarnation: str) -> _Belongs:
         pod = self._pods.get(incarnation)

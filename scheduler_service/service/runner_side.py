@@ -11,8 +11,8 @@ from scheduler_service.backends.local.desk import UnknownIncarnation
 from scheduler_service.ports import Caller
 from scheduler_service.service import access
 from scheduler_service.service.core import Core
+from scheduler_service.service.keeping import keep_result, payload_missing
 from scheduler_service.service.refusals import as_refusal, refusal
-from scheduler_service.store.files import TooLarge
 from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.runner import (
     Beat,
@@ -75,9 +75,7 @@ class RunnerSide(Core):
         sha256 = record.ask.work.payload_sha256 if record.ask.work else None
         path = None if sha256 is None else await self.files.payload(record.owner, sha256)
         if path is None:
-            raise refusal(
-                "unknown_payload", "The payload of this pod is not there.", "Submit it again."
-            )
+            raise payload_missing()
         return path
 
     async def store_result(
@@ -86,15 +84,7 @@ class RunnerSide(Core):
         """Keep the result of an incarnation, with its owner's signature."""
         self._pod(incarnation)
         limit = self.settings.result_limit_mib
-        try:
-            with as_refusal():
-                await self.files.keep_result(incarnation, chunks, limit_mib=limit)
-        except TooLarge as error:
-            raise refusal(
-                "result_too_large",
-                f"The result is larger than {limit} MiB.",
-                "Return less: write big results to a file and return its name.",
-            ) from error
+        await keep_result(self.files, incarnation, chunks, most_mib=limit)
         record, rank = self._pod(incarnation)
         pods = tuple(
             with_changes(pod, result_signature=signature) if pod.rank == rank else pod

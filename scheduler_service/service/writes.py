@@ -10,10 +10,10 @@ from msgspec.structs import replace as with_changes
 from scheduler_service.ports import Caller, RefusedRequest
 from scheduler_service.service import access, asking
 from scheduler_service.service.core import Core
+from scheduler_service.service.keeping import keep_payload
 from scheduler_service.service.refusals import as_refusal, not_found, refusal
 from scheduler_service.store import life
 from scheduler_service.store.audit import AuditLine
-from scheduler_service.store.files import TooLarge
 from scheduler_service.store.records import Ending, GroupRecord
 from scheduler_service.wire.locate import start_ticks
 from scheduler_service.wire.pod_group import (
@@ -163,19 +163,10 @@ class Writes(Core):
     async def store_payload(
         self, caller: Caller, chunks: AsyncIterator[bytes], *, limit: int | None = None
     ) -> PayloadStored:
-        """Store a payload while it streams in; over the limit: `PayloadTooLarge`, nothing kept. `limit` in MiB."""
+        """Store a payload while it streams in; over the limit: `PayloadTooLarge`, nothing kept. `limit` in bytes."""
         access.require_request(caller)
-        most = self.settings.payload_limit_mib if limit is None else limit
-        try:
-            with as_refusal():
-                return await self.files.keep_payload(caller.user, chunks, limit_mib=most)
-        except TooLarge as error:
-            raise refusal(
-                "payload_too_large",
-                f"The payload is larger than {most} MiB.",
-                "Send less: load big data inside the cell, from a file both can read.",
-                limit_mib=most,
-            ) from error
+        most = self.settings.payload_limit_mib
+        return await keep_payload(self.files, caller.user, chunks, most_mib=most, limit=limit)
 
     def _keep(self, record: GroupRecord) -> None:
         with as_refusal():
