@@ -12,7 +12,6 @@ import functools
 import sys
 import threading
 from collections.abc import Callable, Generator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from kai_jupyter.capture import Captured, capture_function
@@ -21,13 +20,13 @@ from kai_jupyter.durations import seconds
 from kai_jupyter.errors import GangFailed, KaiJupyterError, UsageError, WaitInterrupted
 from kai_jupyter.handles import Handle, encode_json
 from kai_jupyter.session import Session, current
+from kai_jupyter.surroundings import work_of
 from kai_jupyter.text import failure_lines
 from scheduler_service.wire.pod_group import (
     LEASE_KINDS,
     TERMINAL_STATES,
     PodGroupView,
     Submit,
-    Work,
 )
 from scheduler_service.wire.signing import is_signed_result, sign_work
 
@@ -197,18 +196,15 @@ def submit_gang(
 ) -> Gang:
     """Upload what was captured, sign the work and submit the gang."""
     stored = session.client.upload_payload(captured.payload)
-    work = Work(
-        payload_sha256=stored.sha256,
-        workdir=str(Path.cwd()),
-        python=sys.executable,
-    )
+    place = session.cluster_ask(options.get("cluster"))
+    work = work_of(stored.sha256, place)
     ask = Submit(
         kind="gang",
         workers=workers,
         work=work,
         signature=sign_work(signing_key(), work),
         origin=session.origin,
-        **options,
+        **{**options, "cluster": place},
     )
     handle = Gang(session, session.client.submit(ask), captured.out)
     session.follow(handle)
@@ -217,8 +213,7 @@ def submit_gang(
 
 def find_gang(session: Session, name: str) -> Gang:
     """Return the handle of a gang by its name ("name" or "namespace/name")."""
-    namespace, _, last = name.rpartition("/")
-    namespace = namespace or session.namespace
+    namespace, last = session.place_of(name)
     known = session.handle_of(f"{namespace}/{last}")
     if isinstance(known, Gang):
         return known

@@ -183,8 +183,7 @@ def release_named(session: Session, name: str) -> Handle:
 
     Raises `UsageError` where that name is no live lease of this person: nothing is ended then.
     """
-    namespace, _, last = name.rpartition("/")
-    namespace = namespace or session.namespace
+    namespace, last = session.place_of(name)
     own = session.resume()
     if own is not None and own.key == f"{namespace}/{last}":
         own.release()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,12 @@ from kai_jupyter.client import KaiClient
 from kai_jupyter.device_env import DeviceEnvironment
 from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.identity import kernel_id, origin_of, this_process
+from kai_jupyter.surroundings import CLUSTER, cluster_ask
 from kai_jupyter.watch import Watcher
 from scheduler_service.wire.pod_group import (
     LEASE_KINDS,
     TERMINAL_STATES,
+    ClusterAsk,
     Move,
     Origin,
     PodGroupView,
@@ -35,6 +38,7 @@ class Session:
         self._lock = threading.RLock()
         self._client: KaiClient | None = None
         self._namespace: str | None = None
+        self._backend: str | None = None
         self._handles: weakref.WeakValueDictionary[str, Handle] = weakref.WeakValueDictionary()
         self._lease: Lease | None = None
         self.last_gang: str | None = None
@@ -57,10 +61,30 @@ class Session:
 
     @property
     def namespace(self) -> str:
-        """Where this person's groups are."""
+        """Where this person's groups are on one machine."""
         if self._namespace is None:
             self._namespace = self.client.me().user
         return self._namespace
+
+    @property
+    def is_in_cluster(self) -> bool:
+        """Whether what is asked for becomes pods of a cluster, and nothing of this process can hold a device."""
+        if self._backend is None:
+            self._backend = self.client.health().backend
+        return self._backend == CLUSTER
+
+    def cluster_ask(self, chosen: ClusterAsk | None = None) -> ClusterAsk | None:
+        """Return what a request chooses of the cluster; on one machine just what the person said."""
+        return cluster_ask(chosen) if self.is_in_cluster else chosen
+
+    def place_of(self, name: str) -> tuple[str, str]:
+        """Return namespace and name of a group that is called "name" or "namespace/name"."""
+        namespace, _, last = name.rpartition("/")
+        if namespace or not self.is_in_cluster:
+            return namespace or self.namespace, last
+        mine = self.client.groups(mine=True).items
+        found = next((view.namespace for view in mine if view.name == last), None)
+        return found or os.environ.get("KAI_NAMESPACE") or self.namespace, last
 
     @property
     def origin(self) -> Origin:

@@ -1,0 +1,45 @@
+"""Where this process runs, as a request must say it: on the machine of the service, or beside a cluster.
+
+Beside a cluster nothing of this process exists in the pods but its folder, where that is mounted. Interpreter and
+folder are named only when the pods have this very image: a hub says in its variables which one that is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from scheduler_service.wire.pod_group import ClusterAsk, Work
+
+CLUSTER = "kubernetes"
+IMAGE_VARIABLES = ("KAI_IMAGE", "JUPYTER_IMAGE_SPEC", "JUPYTER_IMAGE")
+
+
+def own_image(environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the image that this process runs in, None where nothing says so."""
+    return next((environ[name] for name in IMAGE_VARIABLES if environ.get(name)), None)
+
+
+def cluster_ask(
+    chosen: ClusterAsk | None = None, environ: Mapping[str, str] = os.environ
+) -> ClusterAsk:
+    """Return what is chosen of a cluster: what the person said, else what this notebook's own pod has."""
+    said = chosen or ClusterAsk()
+    image = None if said.profile is not None else own_image(environ)
+    return ClusterAsk(
+        namespace=said.namespace or environ.get("KAI_NAMESPACE") or None,
+        image=said.image or image,
+        profile=said.profile,
+        folder=environ.get("KAI_FOLDER") if said.folder is None else said.folder,
+        workload=said.workload,
+    )
+
+
+def work_of(digest: str, ask: ClusterAsk | None, environ: Mapping[str, str] = os.environ) -> Work:
+    """Return the work of a payload, to be run as here: `ask` None = on this machine."""
+    image = own_image(environ)
+    if ask is not None and (image is None or ask.image != image):
+        return Work(payload_sha256=digest)
+    return Work(payload_sha256=digest, workdir=str(Path.cwd()), python=sys.executable)
