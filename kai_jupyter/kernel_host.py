@@ -12,8 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from kai_jupyter.async_client import AsyncKaiClient
+from kai_jupyter.errors import ServiceUnreachable
 from kai_jupyter.kernel_records import KernelRecord
 from kai_jupyter.relay import Relay
+
+CLUSTER = "kubernetes"
 
 
 class Waiting(Protocol):
@@ -38,6 +41,7 @@ class KernelHost:
         self.outlives_server = False
         """Whether kernels go on when their server is killed."""
         self._listening: asyncio.Task[None] | None = None
+        self._backend: str | None = None
 
     @classmethod
     def alone(cls) -> KernelHost:
@@ -47,6 +51,17 @@ class KernelHost:
         host = cls(client, relay)
         host._listening = asyncio.create_task(relay.run())
         return host
+
+    async def in_cluster(self) -> bool:
+        """Whether kernels get a pod in a cluster instead of a process here."""
+        if self._backend is None:
+            try:
+                health = await self.client.health()
+            except ServiceUnreachable:  # it may just be starting
+                await self.client.forget()
+                health = await self.client.health()
+            self._backend = health.backend
+        return self._backend == CLUSTER
 
     async def close(self) -> None:
         """Let go of what `alone` opened; what the server extension owns stays open."""

@@ -66,23 +66,25 @@ class KernelLease:
             return False
         return self.view.state not in (*TERMINAL_STATES, "Stopping")
 
-    async def find(self, namespace: str, name: str) -> None:
-        """Take up a lease that a running kernel holds, as soon as the service answers."""
+    async def find(self, namespace: str, name: str) -> bool:
+        """Take up a lease or a request, as soon as the service answers; False if it is over."""
         while self.view is None:
             try:
                 self.view = await self.client.group(namespace, name)
             except ServiceUnreachable:
                 await asyncio.sleep(FIRST_RETRY_S)
                 await self.client.forget()
+        return self.view.state not in (*TERMINAL_STATES, "Stopping")
 
-    async def granted(self) -> bool:
+    async def granted(self, *, start_s: float | None = None) -> bool:
         """Wait for the GPU, however long; False when its owner took back the request, to go on without one.
 
-        Raises `NotGranted` when it ended in another way, `LetGo` after `let_go`.
+        `start_s`: how long a granted pod may take to start. Raises `NotGranted` when it ended in another way or took
+        longer, `LetGo` after `let_go`.
         """
-        view = await self._until(lambda view: view.state not in UNDECIDED)
+        view = await self._decided(start_s)
         while view.state == "Cancelled" and self._has_successor():
-            view = await self._until(lambda view: view.state not in UNDECIDED)
+            view = await self._decided(start_s)
         if view.state == "Running":
             return True
         self.view = None
@@ -140,6 +142,21 @@ class KernelLease:
         return ""
 
     # -- inside -----------------------------------------------------------------------------------------------------
+    async def _decided(self, start_s: float | None) -> PodGroupView:
+        """Wait until it runs or is over. The queue may take as long as it takes; the start that follows may not."""
+        view = await self._until(lambda view: view.state != "Waiting")
+        while view.state in UNDECIDED:
+            try:
+                async with asyncio.timeout(start_s):
+                    view = await self._until(lambda view: view.state != "Starting")
+            except TimeoutError:
+                raise NotGranted(
+                    f"The kernel's pod did not start within {start_s:.0f} s. {view.sentence} {WHAT_NEXT}"
+                ) from None
+            if view.state == "Waiting":  # it lost its place before it started
+                view = await self._until(lambda view: view.state != "Waiting")
+        return view
+
     async def _until(self, is_met: Callable[[PodGroupView], bool]) -> PodGroupView:
         page = self.relay.subscribe()
         try:

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_core.utils import ensure_async
 
+from kai_jupyter import calls
 from kai_jupyter.identity import this_process
 from kai_jupyter.kernel_host import KernelHost
 from kai_jupyter.relay import Group
-from scheduler_service.wire.pod_group import LEASE_KINDS, Move
+from scheduler_service.wire.pod_group import LEASE_KINDS, Cancel, Move
 
 if TYPE_CHECKING:
     from kai_jupyter.kernels import KernelLeases
@@ -34,7 +35,9 @@ class KernelMove:
         where = await self._where(kernel_id)
         new_id = str(manager.new_kernel_id())
         held = self._held(kernel_id)
-        if held is not None:
+        if held is not None and await self._host.in_cluster():
+            await self._let_go(held)
+        elif held is not None:
             await self._carry(held, kernel_id, new_id)
             self._host.handed[new_id] = (held["namespace"], held["name"])
         try:
@@ -44,6 +47,12 @@ class KernelMove:
                 await self._host.client.cancel(held["namespace"], held["name"])
             raise
         return new_id
+
+    async def _let_go(self, held: Group) -> None:
+        """Give back the pod that the notebook holds: it can not become the new kernel, and would be asked for twice."""
+        self._leases.let_go(held)
+        ask = Cancel(reason="the notebook moved to a kernel of its own")
+        await self._host.client.send(calls.cancel(held["namespace"], held["name"], ask))
 
     def _held(self, kernel_id: str) -> Group | None:
         """Return what the kernel holds or waits for."""

@@ -16,6 +16,7 @@ from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiJupyterError
 from kai_jupyter.kernel_lease import process_of
 from kai_jupyter.relay import Group, key_of, now_ms
+from scheduler_service.wire.codec import encode
 from scheduler_service.wire.locate import start_ticks
 from scheduler_service.wire.pod_group import LEASE_KINDS, TERMINAL_STATES, Cancel, Move, Process
 
@@ -43,6 +44,11 @@ class KernelLeases:
         kernel_id = (ask.get("origin") or {}).get("kernel_id")
         if ask.get("kind") not in LEASE_KINDS or not isinstance(kernel_id, str):
             return ask
+        signed = self._signed_work(kernel_id)
+        if (
+            signed is not None
+        ):  # a kernel in a pod: what its pod runs goes with the request, and no process here
+            return {**ask, **signed}
         process = self.process_of(kernel_id)
         if process is None and ask["kind"] == "kernel" and kernel_id in self._kernel_manager:
             process = process_of(os.getpid())
@@ -50,6 +56,15 @@ class KernelLeases:
             return ask
         filled = {"pid": process.pid, "start_ticks": process.start_ticks, "cuda_initialised": False}
         return {**ask, "process": filled}
+
+    def _signed_work(self, kernel_id: str) -> dict[str, Any] | None:
+        if kernel_id not in self._kernel_manager:
+            return None
+        place = getattr(self._kernel_manager.get_kernel(kernel_id).provisioner, "pod", None)
+        if place is None or place.signed is None:
+            return None
+        work, signature = place.signed
+        return {"work": encode(work), "signature": signature}
 
     def process_of(self, kernel_id: str) -> Process | None:
         """Return the process of a local kernel of this server."""

@@ -27,12 +27,12 @@ from scheduler_service.runner.options import RunnerOptions
 from scheduler_service.runner.pod_folder import PodFolder
 from scheduler_service.runner.pod_process import BY_SIGNAL
 from scheduler_service.runner.start_plan import StartPlan
+from scheduler_service.runner.work_argv import NOT_SIGNED, argv_of, is_signed_payload
 from scheduler_service.wire.codec import decode
 from scheduler_service.wire.pod_group import Work
 from scheduler_service.wire.runner import Report, StartOrder
 from scheduler_service.wire.signing import KeyFileExposed, is_signed_work, load_key
 
-WORKER_MODULE = "scheduler_service.runner.worker"
 REFUSED = 3
 """Exit code for work that was never begun, as the worker's."""
 SERVICE_AWAY_S = 600.0
@@ -164,9 +164,11 @@ def _prepared(place: Place, work: Work, signature: str) -> NotRun | None:
     except TimeoutError:
         text = f"The payload could not be had: the service at {place.url} did not answer. Submit it again."
         return NotRun("payload_missing", text)
-    if refused is None:
+    if refused is not None:
+        return NotRun("payload_missing", f"The payload could not be had: {refused.sentence}")
+    if is_signed_payload(work, place.folder.path / files.PAYLOAD):
         return None
-    return NotRun("payload_missing", f"The payload could not be had: {refused.sentence}")
+    return NotRun("unsigned", NOT_SIGNED)
 
 
 async def _fetch(place: Place) -> ServiceRefused | None:
@@ -185,10 +187,8 @@ async def _fetch(place: Place) -> ServiceRefused | None:
 
 def _plan(place: Place, work: Work) -> StartPlan:
     folder = place.folder.path
-    is_payload = work.payload_sha256 is not None
-    worker = (sys.executable, "-m", WORKER_MODULE, str(folder))
     return StartPlan(
-        argv=worker if is_payload else work.command,
+        argv=argv_of(work, folder),
         env={
             "PYTHONUNBUFFERED": "1",
             **place.environ,

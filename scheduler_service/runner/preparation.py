@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +13,10 @@ from scheduler_service.runner.environment import GangPorts
 from scheduler_service.runner.options import RunnerOptions
 from scheduler_service.runner.pod_folder import PodFolder, is_safe_name
 from scheduler_service.runner.supervision import Refusal
+from scheduler_service.runner.work_argv import NOT_SIGNED, argv_of, is_signed_payload
 from scheduler_service.wire.pod_group import Work
 from scheduler_service.wire.runner import StartOrder
 from scheduler_service.wire.signing import KeyFileExposed, is_signed_work
-
-WORKER_MODULE = "scheduler_service.runner.worker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class Preparation:
         }
         count = os.cpu_count() or 1
         plan = start_plan.StartPlan(
-            argv=_argv(work, folder),
+            argv=argv_of(work, folder.path),
             env=environment.pod_environment(order, os.environ, ports=ports, cores=count) | own,
             cwd=work.workdir or str(Path.home()),
             heartbeat=str(self.options.heartbeat),
@@ -96,35 +93,23 @@ class Preparation:
         return Refusal("unsigned", text)
 
     async def _fetch(self, order: StartOrder, folder: PodFolder) -> Refusal | None:
-        digest = order.work.payload_sha256 if order.work else None
-        if digest is None:
+        work = order.work
+        if work is None or work.payload_sha256 is None:
             return None
         target = folder.path / files.PAYLOAD
         try:
             await self.connection.payload(order.incarnation, order.token, target)
         except ServiceRefused as refusal:
             return Refusal("payload_missing", f"The payload could not be had: {refusal.sentence}")
-        if _digest_of(target) == digest:
+        if is_signed_payload(work, target):
             return None
         target.unlink()
-        text = "Not started: the payload is not the one that was signed. Submit it again."
-        return Refusal("unsigned", text)
-
-
-def _argv(work: Work, folder: PodFolder) -> tuple[str, ...]:
-    if work.payload_sha256:
-        return (work.python or sys.executable, "-m", WORKER_MODULE, str(folder.path))
-    return work.command
+        return Refusal("unsigned", NOT_SIGNED)
 
 
 def _data_bound(order: StartOrder) -> int | None:
     """Return the bound on each process; none beside a real device, whose driver reserves far more than it uses."""
     return None if environment.has_real_device(order) else order.memory_bytes or None
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _no_room(error: OSError, path: Path) -> Refusal:

@@ -116,6 +116,7 @@ def pod_record(rank: int, one: Member, memory_of: Callable[[str], int | None]) -
         state=pod.state,
         incarnation=raw.metadata.uid or None,
         node=node,
+        address=raw.status.pod_ip or None,
         devices=_shares(raw, pod, memory_of(node)) if node is not None else (),
         bound_at=bound_at,
         started_at=moment_or_none(raw.status.start_time) if has_run and node else None,

@@ -181,6 +181,7 @@ def _pod_view(record: GroupRecord, pod: PodRecord, scene: Scene) -> PodView:
         state=state,
         incarnation=pod.incarnation,
         node=pod.node,
+        address=pod.address if scene.is_mine else None,
         devices=device_shares(pod.devices, scene.devices),
         fits=pod.rank < fitting if is_waiting and fitting is not None else None,
         started_at=pod.started_at,

@@ -54,6 +54,8 @@ class PodRecord(msgspec.Struct, frozen=True, kw_only=True):
     state: PodState = PodState.PENDING
     incarnation: str | None = None
     node: str | None = None
+    address: str | None = None
+    """In the cluster's network; a pod on this machine has none."""
     devices: tuple[GpuShare, ...] = ()
     bound_at: int | None = None
     runner: str | None = None

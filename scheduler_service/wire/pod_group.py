@@ -76,9 +76,9 @@ class Work:
     """What each pod runs. Signed as a whole by its owner; the runner refuses what is unsigned."""
 
     command: tuple[str, ...] = ()
-    """argv; empty for a Python payload or an external lease."""
+    """argv; empty for a Python payload or an external lease. ``{payload}`` in it is the path of the payload's file."""
     payload_sha256: str | None = None
-    """Digest of a payload uploaded before (`POST /api/v1/payloads`); run by our worker entry point."""
+    """Digest of a payload uploaded before (`POST /api/v1/payloads`). Without a command our worker runs it."""
     workdir: str | None = None
     env: dict[str, str] = field(default_factory=dict)
     python: str | None = None
@@ -227,6 +227,8 @@ class PodView:
     state: PodState
     incarnation: str | None = None
     node: str | None = None
+    address: str | None = None
+    """IP address in the cluster's network, of a caller's own pod that has one."""
     devices: tuple[DeviceShare, ...] = ()
     fits: bool | None = None
     started_at: int | None = None

@@ -69,7 +69,7 @@ def opened(cluster: Cluster, helm_program: str, **labels: str) -> str:
     choices = (*RULES, f"submit.namespaces={{{namespace}}}", f"submit.namespace={namespace}")
     documents = [d for d in yaml.safe_load_all(rendered(helm_program, *choices)) if d]
     there = [d for d in documents if d["metadata"].get("namespace") == namespace]
-    assert {d["kind"] for d in there} == {"ServiceAccount", "RoleBinding"}
+    assert {d["kind"] for d in there} == {"ServiceAccount", "RoleBinding", "NetworkPolicy"}
     rules = [d for d in documents if d["metadata"]["name"] == "kai-submit"]
     cluster.apply([*there, *rules])
     cluster.admin.create(claim(namespace))

@@ -204,6 +204,33 @@ def test_a_cell_fetches_its_variables_and_brings_values_back(pod: Pod) -> None:
     assert cloudpickle.loads(found.content)["values"] == {"y": 21}
 
 
+def test_a_command_gets_its_payload_as_a_file_that_nobody_else_reads(pod: Pod) -> None:
+    body = b"the keys of a kernel"
+    digest = hashlib.sha256(body).hexdigest()
+    work = Work(command=("sh", "-c", "cat $0; stat -c %a $(dirname $0)", "{payload}"))
+    work = replace(work, payload_sha256=digest)
+    with pod.serve() as client:
+        client.post("/payloads", content=body).raise_for_status()
+        pod.granted(client, work)
+        code, out, err = pod.run(work)
+    assert (code, out) == (0, "the keys of a kernel700\n"), err
+
+
+def test_a_payload_that_was_not_signed_is_given_to_no_command(pod: Pod) -> None:
+    """Whoever holds the store could put another file there; the digest is part of what was signed."""
+    body = b"the keys of a kernel"
+    digest = hashlib.sha256(body).hexdigest()
+    work = Work(command=("cat", "{payload}"), payload_sha256=digest)
+    with pod.serve() as client:
+        client.post("/payloads", content=body).raise_for_status()
+        pod.granted(client, work)
+        (rests,) = [path for path in pod.state.rglob(f"*{digest}*") if path.is_file()]
+        rests.write_bytes(b"the keys of a stranger")
+        code, out, _ = pod.run(work)
+    assert (code, out) == (3, "")
+    assert pod.told.reason_code == "unsigned"
+
+
 def test_a_cell_that_fails_tells_its_line(pod: Pod) -> None:
     body = payload_of("z = 1\nz / 0")
     work = Work(payload_sha256=hashlib.sha256(body).hexdigest())

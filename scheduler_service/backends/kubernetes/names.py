@@ -153,6 +153,8 @@ MANAGED_LABEL: Final = "kai.scheduler/managed"
 """`true` on a namespace: GPUs are given by us alone there, and our API may make pods in it."""
 REQUEST_LABEL: Final = keys.REQUEST
 """The name of the request that our API made an object for; on the object, its pods, its Service and its group."""
+KIND_LABEL: Final = "kai.scheduler/kind"
+"""What that request is for (lease, gang, kernel, batch): network policies and people select by it."""
 SCALING_POD_NAME_LABEL: Final = "shared-gpu-pod-name"
 SCALING_POD_NAMESPACE_LABEL: Final = "shared-gpu-pod-namespace"
 

@@ -317,6 +317,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[Condition, ...] = ()
     start_time: str = ""
     message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
     nominated_node_name: str = ""
     resource_claim_statuses: tuple[ClaimStatus, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()

@@ -50,6 +50,7 @@ def labels(wish: Wish) -> dict[str, str]:
     found = {
         **MANAGED_BY,
         names.REQUEST_LABEL: wish.name,
+        names.KIND_LABEL: wish.ask.kind,
         wish.rules.queue_label: wish.ask.queue or wish.rules.default_queue,
         names.PRIORITY_CLASS_LABEL: wish.priority_class,
     }

@@ -11,10 +11,10 @@ from scheduler_service.backends.kubernetes.workloads import amounts
 from scheduler_service.backends.kubernetes.workloads.refusals import refusal
 from scheduler_service.backends.kubernetes.workloads.rules import Profile, Rules
 from scheduler_service.model.gpu import GpuRequest
-from scheduler_service.wire.pod_group import ClusterAsk, Kind, Submit
+from scheduler_service.wire.pod_group import LEASE_KINDS, ClusterAsk, Kind, Submit
 
-PRIORITY_OF_KIND: dict[Kind, int] = {"lease": 100, "gang": 50, "batch": 50}
-"""The kinds that are made here; a kernel and a server of a hub are made by the hub's own spawner."""
+PRIORITY_OF_KIND: dict[Kind, int] = {"lease": 100, "kernel": 100, "gang": 50, "batch": 50}
+"""The kinds that are made here; a server of a hub is made by the hub's own spawner."""
 LONGEST_STEM = 30
 """So that a worker's host name, `<name>-<rank>`, has at most 63 letters in every kind of workload."""
 _DIGEST = 10
@@ -142,9 +142,11 @@ def _check_kind(ask: Submit, rules: Rules) -> None:
             f"You asked for {ask.workers} workers; 1 to {rules.most_workers} are started together here.",
             f"Ask for at most {rules.most_workers}.",
         )
-    if ask.kind == "lease" and ask.workers != 1:
+    if ask.kind in LEASE_KINDS and ask.workers != 1:
         raise refusal(
-            "too_many_workers", "A lease is one pod.", "Ask for a gang to have more, with %%gang."
+            "too_many_workers",
+            f"A {ask.kind} is one pod.",
+            "Ask for a gang to have more, with %%gang.",
         )
 
 

@@ -194,6 +194,16 @@ def test_a_lease_of_nothing_holds_its_device():
     assert container(one)["args"] == ["--hold"]
 
 
+def test_a_kernel_is_one_pod_that_runs_what_was_signed_with_its_keys_as_a_file():
+    work = Work(command=("python", "-m", "host", "{payload}"), payload_sha256="ab" * 32)
+    one = pod(kind="kernel", work=work, gpu="0.5", lease_s=60)
+    assert one["metadata"]["labels"]["kai.scheduler/kind"] == "kernel"
+    assert one["metadata"]["labels"]["priorityClassName"] == "build"
+    assert json.loads(container(one)["args"][1])["payload_sha256"] == work.payload_sha256
+    assert not [v for v in one["spec"]["volumes"] if "secret" in v], "no key is in an object"
+    assert refusal(kind="kernel", workers=2).code == "too_many_workers"
+
+
 def test_work_goes_signed_to_our_entry_point():
     main = container(pod(work=Work(command=("sh", "-c", "echo $HOME"), python="/opt/py")))
     assert main["command"] == ["/opt/py", "-m", "scheduler_service.runner.in_pod"]
