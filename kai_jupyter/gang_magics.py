@@ -10,6 +10,7 @@ from IPython.core.magic import Magics
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import UsageError
 from kai_jupyter.magic_options import (
+    cluster_options,
     documented,
     has_magics,
     has_options,
@@ -63,6 +64,13 @@ class GangMagics(Magics):
         "--priority", type=whole_number("--priority", 50), help="higher first, inside the queue"
     )
     @option("--preemptible", action=argparse.BooleanOptionalAction, help="may be taken back")
+    @option(
+        "--as",
+        dest="workload",
+        metavar="pytorchjob",
+        help="in a cluster: what to make of it; job (the default), pytorchjob, rayjob or trainjob",
+    )
+    @cluster_options
     @line_or_cell
     def gang(self, line: str, cell: str | None = None) -> Any:
         """Run the cell on N workers that start together; without a cell, look after gangs.
@@ -100,6 +108,7 @@ def run_gang(shell: Any, options: argparse.Namespace, cell: str | None) -> Any:
 def _start(session: Any, options: argparse.Namespace, cell: str) -> Any:
     from kai_jupyter.capture import capture_cell
     from kai_jupyter.gangs import submit_gang
+    from kai_jupyter.surroundings import chosen
 
     if options.words:
         raise UsageError(
@@ -125,6 +134,7 @@ def _start(session: Any, options: argparse.Namespace, cell: str) -> Any:
             "priority": options.priority,
             "preemptible": options.preemptible,
             "declared_run_s": None if options.lasts is None else seconds(options.lasts, "--for"),
+            "cluster": chosen(vars(options))[0],
         },
     )
     handle.settle()

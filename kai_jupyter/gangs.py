@@ -20,7 +20,7 @@ from kai_jupyter.durations import seconds
 from kai_jupyter.errors import GangFailed, KaiJupyterError, UsageError, WaitInterrupted
 from kai_jupyter.handles import Handle, encode_json
 from kai_jupyter.session import Session, current
-from kai_jupyter.surroundings import work_of
+from kai_jupyter.surroundings import chosen, work_of
 from kai_jupyter.text import failure_lines
 from scheduler_service.wire.pod_group import (
     LEASE_KINDS,
@@ -274,7 +274,8 @@ def gang(
     """Find a gang again: `gang("sweep")`. Or make a function run on workers: `@gang(n=4, gpu=0.25)`.
 
     `memory` is GPU memory ("8GiB") instead of `gpu`, `lasts` how long it may run ("2h"); `queue`, `name`, `priority`,
-    `preemptible`, `min_members` and `grace_s` are those of a request.
+    `preemptible`, `min_members` and `grace_s` are those of a request. In a cluster also `profile`, `image`, `folder`,
+    `namespace`, and `workload="pytorchjob"` (or "rayjob", "trainjob") for what is made of it.
     """
     if which is not None:
         return find_gang(current(), which)
@@ -282,10 +283,12 @@ def gang(
         raise UsageError(
             'Say how many workers: @gang(n=4, gpu=0.25). To find a gang again: gang("name").'
         )
+    cluster, more = chosen(more)
     options = {
         "gpu": gpu,
         "gpu_memory": memory,
         "declared_run_s": None if lasts is None else seconds(lasts, "lasts"),
+        "cluster": cluster,
         **more,
     }
     return lambda function: GangFunction(function, n, options)

@@ -28,6 +28,18 @@ def option(*flags: str, **how: Any) -> Callable[[F], F]:
     return cast("Callable[[F], F]", decorate(*flags, **how))
 
 
+def cluster_options(function: F) -> F:
+    """Add what can be chosen in a cluster only."""
+    for flag, meant in (
+        ("--profile", "in a cluster: a named choice of its keeper (image, nodes, amounts)"),
+        ("--image", "in a cluster: the image of the pods; default: this notebook's own"),
+        ("--folder", "in a cluster: the volume claim that is the pods' home"),
+        ("--namespace", "in a cluster: where the pods are made"),
+    ):
+        function = option(flag, help=meant)(function)
+    return function
+
+
 def documented(function: F) -> F:
     """Give a magic the parser of its options, and its help."""
     decorate: Any = magic_arguments.magic_arguments

@@ -10,10 +10,14 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from scheduler_service.wire.pod_group import ClusterAsk, Work
+from kai_jupyter.errors import UsageError
+from scheduler_service.wire.pod_group import WORKLOADS, ClusterAsk, Work
 
 CLUSTER = "kubernetes"
+CHOICES = ("namespace", "image", "profile", "folder", "workload")
+"""What can be chosen in a cluster only."""
 IMAGE_VARIABLES = ("KAI_IMAGE", "JUPYTER_IMAGE_SPEC", "JUPYTER_IMAGE")
 
 
@@ -43,3 +47,22 @@ def work_of(digest: str, ask: ClusterAsk | None, environ: Mapping[str, str] = os
     if ask is not None and (image is None or ask.image != image):
         return Work(payload_sha256=digest)
     return Work(payload_sha256=digest, workdir=str(Path.cwd()), python=sys.executable)
+
+
+def chosen(options: Mapping[str, Any]) -> tuple[ClusterAsk | None, dict[str, Any]]:
+    """Return what `options` choose of a cluster (None = nothing), and the other options."""
+    rest = {name: value for name, value in options.items() if name not in CHOICES}
+    said = {name: options[name] for name in CHOICES if options.get(name) is not None}
+    if not said:
+        return None, rest
+    if "workload" in said:
+        said["workload"] = workload_of(said["workload"])
+    return ClusterAsk(**said), rest
+
+
+def workload_of(word: str) -> Any:
+    """Return the kind that a person means with a word; None = what is made unasked."""
+    if word.lower() not in WORKLOADS:
+        known = ", ".join(WORKLOADS)
+        raise UsageError(f"Nothing is made as '{word}'. There is: {known}.")
+    return WORKLOADS[word.lower()]

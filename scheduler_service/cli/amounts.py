@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from scheduler_service.settings.numbers import Unfit, whole
+from scheduler_service.wire.pod_group import WORKLOADS
 
 if TYPE_CHECKING:
     from scheduler_service.wire.pod_group import Kind
@@ -74,6 +75,27 @@ _OPTIONS = (
         help="Whether it may be taken back for others.",
     ),
 )
+
+
+_IN_A_CLUSTER = (
+    click.option(
+        "--as",
+        "workload",
+        type=click.Choice([*WORKLOADS], case_sensitive=False),
+        help="In a cluster: what is made of it; job = a pod, or a Job for several workers.",
+    ),
+    click.option("--profile", help="In a cluster: a named choice of its keeper."),
+    click.option("--image", help="In a cluster: the image of the pods."),
+    click.option("--folder", help="In a cluster: the volume claim that is the pods' home."),
+    click.option("--namespace", help="In a cluster: where the pods are made."),
+)
+
+
+def cluster_options(command: F) -> F:
+    """Add the options that choose what is made in a cluster."""
+    for option in reversed(_IN_A_CLUSTER):
+        command = option(command)
+    return command
 
 
 def kind_of_work(workers: int) -> Kind:

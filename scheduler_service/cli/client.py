@@ -32,4 +32,15 @@ def key_of(client: KaiClient, group: str) -> tuple[str, str]:
         raise Ends(
             USAGE, f"'{group}' names no request. Write NAME for one of yours, or OWNER/NAME."
         )
-    return namespace or client.me().user, name
+    return namespace or _own_namespace(client, name), name
+
+
+def _own_namespace(client: KaiClient, name: str) -> str:
+    """Return where a request of the caller's is: under their name on one machine, where they made it in a cluster."""
+    from kai_jupyter.surroundings import CLUSTER
+
+    if client.health().backend == CLUSTER:
+        for view in client.groups(mine=True).items:
+            if view.name == name:
+                return view.namespace
+    return client.me().user

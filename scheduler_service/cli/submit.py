@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,9 +15,13 @@ from scheduler_service.wire.pod_group import PodGroupView, Submit, Work
 from scheduler_service.wire.signing import KeyFileExposed, sign_work
 from scheduler_service.words.notes import key_taken
 
+if TYPE_CHECKING:
+    from kai_jupyter.client import KaiClient
+
 
 @click.command()
 @amounts.request_options
+@amounts.cluster_options
 @click.option("--name", help="Its name; made up where it is missing.")
 @click.option(
     "--min-members",
@@ -46,7 +50,9 @@ from scheduler_service.words.notes import key_taken
     help="Seconds between SIGTERM and SIGKILL.",
 )
 @click.option(
-    "--workdir", type=click.Path(file_okay=False), help="Where it runs; without it: here."
+    "--workdir",
+    type=click.Path(file_okay=False),
+    help="Where it runs; without it: here, in a cluster the pod's home.",
 )
 @click.option(
     "--env",
@@ -73,14 +79,9 @@ def submit(
 
     Follows it to its end. Ctrl-C leaves it queued or running and says how to come back.
     """
-    work = Work(
-        command=command,
-        workdir=str(Path(asked.pop("workdir") or Path.cwd()).absolute()),
-        env=_environment(asked.pop("variables")),
-    )
-    kind = amounts.kind_of_work(asked["workers"])
-    ask = Submit(kind=kind, work=work, signature=_signature(work), **asked)
+    env = _environment(asked.pop("variables"))
     with service(start=True) as client:
+        ask = _request(client, command, env, asked)
         view = client.submit(ask, idempotency_key=idempotency_key)
         _tell_if_not_made(view)
         if detach:
@@ -90,6 +91,23 @@ def submit(
         view = watching.watch(client, view, quiet=as_json)
     _tell(view, as_json=as_json)
     raise Ends(watching.ending_code(view))
+
+
+def _request(
+    client: KaiClient, command: tuple[str, ...], env: dict[str, str], asked: dict[str, Any]
+) -> Submit:
+    """Return the signed request. In a cluster this folder is none of the pods', unless it was named."""
+    from kai_jupyter.surroundings import CLUSTER, chosen, cluster_ask
+
+    cluster, rest = chosen(asked)
+    folder = rest.pop("workdir")
+    if client.health().backend == CLUSTER:
+        cluster = cluster_ask(cluster)
+    else:
+        folder = str(Path(folder or Path.cwd()).absolute())
+    work = Work(command=command, workdir=folder, env=env)
+    kind = amounts.kind_of_work(rest["workers"])
+    return Submit(kind=kind, work=work, signature=_signature(work), cluster=cluster, **rest)
 
 
 def _tell(view: PodGroupView, *, as_json: bool) -> None:

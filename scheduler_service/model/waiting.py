@@ -245,7 +245,7 @@ class NoMatchingNode(BaseReason, frozen=True, gc=False):
 
     def __str__(self) -> str:
         most = f" ({self.count} of {self.nodes})" if self.count < self.nodes else ""
-        return f"No node is allowed: {self.why}{most}."
+        return f"No node is allowed: {self.why.removesuffix('.')}{most}."
 
 
 class AffinityUnmet(BaseReason, frozen=True, gc=False):

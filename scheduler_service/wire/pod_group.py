@@ -7,6 +7,13 @@ from typing import Literal
 
 Kind = Literal["lease", "gang", "kernel", "server", "batch"]
 Workload = Literal["PyTorchJob", "TrainJob", "RayJob"]
+WORKLOADS: dict[str, Workload | None] = {
+    "job": None,
+    "pytorchjob": "PyTorchJob",
+    "rayjob": "RayJob",
+    "trainjob": "TrainJob",
+}
+"""How people write them; "job" is what is made unasked: a pod, or a Job for several workers."""
 GroupState = Literal[
     "Waiting",
     "Starting",

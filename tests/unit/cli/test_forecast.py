@@ -37,6 +37,9 @@ class Asked:
         self.forecasts.append(asked)
         return SimpleNamespace(text="now", verdict="now")
 
+    def health(self) -> Any:
+        return SimpleNamespace(backend="local")
+
     def submit(self, made: Submit, *, idempotency_key: str | None) -> Any:
         del idempotency_key
         self.submits.append(made)

@@ -104,6 +104,10 @@ SENTENCES = [
         "No node is allowed: they take no new work.",
     ),
     (
+        reasons.NoMatchingNode("The volume claim home is not bound yet.", 2, 3),
+        "No node is allowed: The volume claim home is not bound yet (2 of 3).",
+    ),
+    (
         reasons.ClaimUnusable("nic", "has no queue label"),
         "Claim nic has no queue label.",
     ),
