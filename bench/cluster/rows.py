@@ -42,8 +42,16 @@ class Bench:
         return f"/api/v1/namespaces/{self.cluster.new_namespace('bench')}/pods"
 
     def cpu(self) -> dict[str, float]:
-        """Return the CPU seconds of our processes until now."""
-        return {name: bed.cpu_s(process) for name, process in self.processes.items()}
+        """Return the CPU seconds until now: of our processes, of the cluster's, and of the load (this process)."""
+        plane = self.cluster.control_plane
+        others = {
+            "api": plane.api,
+            "etcd": plane.etcd,
+            "controllers": plane.controllers,
+            "player": self.cluster.nodes.player,
+        }
+        found = {name: bed.cpu_s(one) for name, one in (self.processes | others).items()}
+        return found | {"load": round(time.process_time(), 2)}
 
     def writes(self) -> Counter[str]:
         """Return how many objects the API server was asked to write until now, by kind and verb."""

@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler_service.ledger import bulk, events, load, states, usage
 from scheduler_service.ledger.nodes import NO_NODE, Part
+from scheduler_service.ledger.pods import Devices
 from scheduler_service.ledger.queues import NO_QUEUE
 from scheduler_service.model.node import Node
 from scheduler_service.model.plan import Bind, Evict, Pipeline, Statement
@@ -40,7 +41,7 @@ def _node_removed(ledger: Ledger, event: events.NodeRemoved) -> None:
 def _describe(ledger: Ledger, name: str, node: Node | None) -> None:
     """Offer afresh what a node has, with the pods on it booked again."""
     row = ledger.nodes.open_row(name)
-    on_it = [pod for pod in ledger.pods.row_of.values() if ledger.pods.node[pod] == row]
+    on_it = ledger.pods.on(row)
     for pod in on_it:
         ledger.book_pod(pod, -1)
     ledger.nodes.describe(row, node, load.slices_by_node(ledger.slices).get(name, {}))
@@ -133,7 +134,7 @@ def remove_pod(ledger: Ledger, key: str) -> None:
     if row is None:
         return
     ledger.leave(row)
-    ledger.move(row, states.GATED)
+    _move(ledger, row, states.GATED)
     _forget_orphan(ledger, pods.models[row].group, row)
     for index in (ledger.affinity_pods, ledger.deleted, ledger.promised):
         index.pop(row, None)
@@ -149,6 +150,14 @@ def _forget_orphan(ledger: Ledger, group: str, row: int) -> None:
             del ledger.orphans[group]
 
 
+def _move(ledger: Ledger, row: int, state: int, node: int = NO_NODE, devices: Devices = ()) -> None:
+    """Move a pod for good."""
+    before = ledger.pods.node[row]
+    ledger.move(row, state, node, devices)
+    if ledger.pods.node[row] != before:
+        ledger.pods.moved(row, before)
+
+
 def _pod_state(ledger: Ledger, event: events.PodStateChanged) -> None:
     pods = ledger.pods
     row = pods.row_of.get(event.key)
@@ -162,7 +171,7 @@ def _pod_state(ledger: Ledger, event: events.PodStateChanged) -> None:
         return
     if event.state is PodState.RUNNING or event.state in {PodState.SUCCEEDED, PodState.FAILED}:
         ledger.holds.pop(event.key, None)
-    ledger.move(row, state, node, devices)
+    _move(ledger, row, state, node, devices)
     ledger.set_deleted(row, event.deleted_ms)
 
 
@@ -191,7 +200,7 @@ def _assumed(ledger: Ledger, event: events.Assumed) -> None:
         if isinstance(operation, Bind):
             node = ledger.nodes.open_row(operation.node)
             ids = tuple(share.device for share in operation.devices)
-            ledger.move(row, states.BINDING, node, ids)
+            _move(ledger, row, states.BINDING, node, ids)
             ledger.holds.pop(operation.pod, None)
         elif isinstance(operation, Evict):
             _evicted(ledger, row, event.now_ms)
@@ -218,7 +227,7 @@ def _undone(ledger: Ledger, event: events.AssumedUndone) -> None:
             continue
         state = ledger.pods.state[row]
         if isinstance(operation, Bind) and state == states.BINDING:
-            ledger.move(row, states.PENDING)
+            _move(ledger, row, states.PENDING)
         elif isinstance(operation, Evict) and state == states.RELEASING:
             pods = ledger.pods
             ledger.move(row, states.RUNNING, pods.node[row], pods.devices[row])

@@ -48,6 +48,7 @@ def add_pod(ledger: Ledger, model: Pod) -> None:
     if model.node is not None and states.HAS_PLACE[state]:
         node = ledger.nodes.open_row(model.node)
         ledger.move(row, state, node, device_ids(model, shape))
+        pods.moved(row, NO_NODE)
     else:
         pods.state[row] = state
     group = ledger.groups.get(model.group)

@@ -30,6 +30,30 @@ class PodTable:
         self.left: dict[int, tuple[int, Devices]] = {}
         """Moved pods: the place they still hold until they have left it."""
         self.free_rows: list[int] = []
+        self._on: dict[int, set[int]] | None = None
+        """Who is on which node, from the first question on; what is tried and taken back is not noted."""
+
+    def on(self, node: int) -> list[int]:
+        """Return the pods on a node, in order of their keys."""
+        if self._on is None:
+            self._on = {}
+            for pod in self.row_of.values():
+                self._note(pod)
+        return sorted(self._on.get(node, ()), key=self.keys.__getitem__)
+
+    def moved(self, pod: int, before: int) -> None:
+        """Note that a pod is for good where its column says, and no longer where it was before."""
+        if self._on is None:
+            return
+        if (left := self._on.get(before)) is not None:
+            left.discard(pod)
+            if not left:
+                del self._on[before]
+        self._note(pod)
+
+    def _note(self, pod: int) -> None:
+        if self._on is not None and self.node[pod] >= 0:
+            self._on.setdefault(self.node[pod], set()).add(pod)
 
     def old(self, pod: int) -> PodRow:
         """Return what `move` may change of a pod, to be journaled before."""

@@ -301,3 +301,50 @@ def test_overhead_is_held_too() -> None:
     row = ledger.nodes.row_of["n0"]
     assert ledger.nodes.idle_cpu[row] == 16_000 - 1250
     assert ledger.nodes.idle_memory[row] == (64 << 30) - 7
+
+
+class CountedPlaces(list[int]):
+    """A column that counts how often it is read."""
+
+    reads = 0
+
+    def __getitem__(self, at: object) -> int:  # type: ignore[override]
+        self.reads += 1
+        return super().__getitem__(at)  # type: ignore[call-overload, no-any-return]
+
+
+def busy(nodes: int) -> Ledger:
+    world = SmallWorld(nodes=[node(f"n{number}") for number in range(nodes)])
+    for number in range(nodes):
+        world.runs(f"on-{number}", ONE, on=f"n{number}")
+    return world.ledger()
+
+
+def reads_of_a_change(ledger: Ledger) -> int:
+    ledger.apply(events.NodeChanged(node("n1", gpus=3)))
+    column = ledger.pods.node = CountedPlaces(ledger.pods.node)
+    ledger.apply(events.NodeChanged(node("n0", gpus=3)))
+    return column.reads
+
+
+def test_a_change_of_a_node_costs_what_is_on_it_and_not_what_is_elsewhere() -> None:
+    assert reads_of_a_change(busy(4)) == reads_of_a_change(busy(40))
+
+
+def test_a_node_knows_who_came_who_left_and_who_is_elsewhere_now(world: SmallWorld) -> None:
+    world.waits("third", ONE)
+    ledger = world.ledger()
+    row = ledger.nodes.row_of["n0"]
+
+    def on_it() -> list[str]:
+        return [ledger.pods.keys[pod] for pod in ledger.pods.on(row)]
+
+    assert on_it() == ["d/old-0"]
+    ledger.apply(events.PodStateChanged("d/new-0", PodState.BINDING, "n0"))
+    assert on_it() == ["d/new-0", "d/old-0"]
+    ledger.apply(events.PodStateChanged("d/new-0", PodState.PENDING))
+    ledger.apply(events.PodStateChanged("d/third-0", PodState.BINDING, "n0"))
+    assert on_it() == ["d/old-0", "d/third-0"]
+    ledger.apply(events.PodRemoved("d/old-0"))
+    ledger.apply(events.PodGroupRemoved("d/third"))
+    assert on_it() == []

@@ -142,7 +142,7 @@ class World:
         name = (new or old).metadata.name
         self._dirty_nodes.add(name)
         if old is None or new is None or _memory_label(old) != _memory_label(new):
-            self._dirty_pods |= self.pods_on[name]
+            self._dirty_pods |= self.pods_on.get(name, set())
 
     def group_changed(self, old: Any, new: Any) -> None:
         """Take note of a group that came, changed or went."""
@@ -150,8 +150,9 @@ class World:
         self._dirty_groups.add(key)
         before, after = _held_back(old, self.scope), _held_back(new, self.scope)
         if before != after or old is None or new is None:
-            self._dirty_pods |= self.pods_of[key]
-            for name in self.pods_of[key]:
+            members = self.pods_of.get(key, set())
+            self._dirty_pods |= members
+            for name in members:
                 pod = self.stores.pods.get(name)
                 if pod is not None and pod.spec.node_name:
                     self._dirty_nodes.add(pod.spec.node_name)
@@ -199,8 +200,8 @@ class World:
 
     def _index(self, key: str, old: RawPod | None, new: RawPod | None) -> None:
         if old is not None:
-            self.pods_on[old.spec.node_name].discard(key)
-            self.pods_of[of_pods.group_key(old)].discard(key)
+            _drop(self.pods_on, old.spec.node_name, key)
+            _drop(self.pods_of, of_pods.group_key(old), key)
         if new is not None:
             if new.spec.node_name:
                 self.pods_on[new.spec.node_name].add(key)
@@ -279,7 +280,7 @@ class World:
         raw = self.stores.nodes.get(name)
         if raw is None or not self.scope.has(dict(raw.metadata.labels)):
             return None
-        pods = (self.stores.pods.get(key) for key in self.pods_on[name])
+        pods = (self.stores.pods.get(key) for key in self.pods_on.get(name, ()))
         others = [
             pod for pod in pods if pod is not None and not pod.is_over and not self.is_ours(pod)
         ]
@@ -296,22 +297,32 @@ class World:
                     of_groups.group_of(raw, self._classes), self._starts(key)
                 )
         told = {key: self.told.groups[key] for key in keys if key in self.told.groups}
+        changed = self._told_of_changed()
         for event in differences(
             now, told, events.PodGroupAdded, events.PodGroupChanged, events.PodGroupRemoved
         ):
             if isinstance(event, events.PodGroupRemoved):  # the ledger forgets its pods with it
-                for pod in [
-                    name for name, model in self.told.pods.items() if model.group == event.key
-                ]:
-                    del self.told.pods[pod]
-                    self._dirty_pods.add(pod)
+                for pod in self.pods_of.get(event.key, set()) | changed[event.key]:
+                    model = self.told.pods.get(pod)
+                    if model is not None and model.group == event.key:
+                        self._tell(pod, model, None)
+                        self._dirty_pods.add(pod)
             yield event
         for key in keys:
             put(self.told.groups, key, now.get(key))
 
+    def _told_of_changed(self) -> dict[str, set[str]]:
+        """Return the pods that may be in another group than the ledger was told, by the group of then."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for key in self._dirty_pods:
+            model = self.told.pods.get(key)
+            if model is not None:
+                found[model.group].add(key)
+        return found
+
     def _starts(self, key: str) -> list[str]:
         """Return when the pods of a group that are on nodes began."""
-        pods = (self.stores.pods.get(name) for name in self.pods_of[key])
+        pods = (self.stores.pods.get(name) for name in self.pods_of.get(key, ()))
         return sorted(
             pod.status.start_time
             for pod in pods
@@ -335,7 +346,7 @@ class World:
 
     def _tell(self, key: str, old: Pod | None, new: Pod | None) -> None:
         if old is not None and old.node is not None:
-            self.told_on[old.node].discard(key)
+            _drop(self.told_on, old.node, key)
         if new is not None and new.node is not None and new.state in HOLDS_RESOURCES:
             self.told_on[new.node].add(key)
         put(self.told.pods, key, new)
@@ -378,6 +389,14 @@ class World:
             return pod
         rules = (NodeAffinity(self.rules.node_rule(item), YES) for item in verdict.nodes)
         return replace(pod, node_affinity=(*pod.node_affinity, *rules))
+
+
+def _drop(index: dict[str, set[str]], at: str, key: str) -> None:
+    """Take a key out of a set, and the set out of the index with its last key."""
+    found = index.get(at, set())
+    found.discard(key)
+    if not found:
+        index.pop(at, None)
 
 
 def _held_back(raw: Any, scope: Scope) -> str:

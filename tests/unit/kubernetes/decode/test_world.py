@@ -180,6 +180,58 @@ def test_a_group_that_is_gone_leaves_its_running_pods_in_the_book(cluster: Clust
     cluster.check()
 
 
+class CountedLooks(dict[str, Any]):
+    """What was told of pods, and how often somebody looked one up or went through all."""
+
+    looks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.looks += 1
+        return super().get(key, default)
+
+    def items(self) -> Any:
+        self.looks += len(self)
+        return super().items()
+
+
+@pytest.mark.parametrize("others", [1, 50])
+def test_a_group_that_is_gone_costs_its_own_pods_and_not_those_of_others(others: int) -> None:
+    cluster = Cluster()
+    cluster.put("nodes", node())
+    cluster.put("queues", queue())
+    for number in range(others + 1):
+        cluster.put("groups", group(f"g{number}"))
+        cluster.put("pods", pod(f"p{number}", group=f"g{number}", requests=GPU))
+    cluster.turn()
+    told = cluster.world.told.pods = CountedLooks(cluster.world.told.pods)
+    cluster.drop("groups", "a/g0")
+    cluster.turn()
+    assert told.looks == 3
+    cluster.check()
+
+
+def test_a_pod_that_changes_its_group_when_the_old_one_goes_is_told_once(cluster: Cluster) -> None:
+    cluster.put("pods", pod(requests=GPU, node="n", phase="Running"))
+    cluster.turn()
+    cluster.put("groups", group("h"))
+    cluster.put("pods", pod(group="h", requests=GPU, node="n", phase="Running"))
+    cluster.drop("groups", "a/g")
+    kinds = [type(event) for event in cluster.turn()]
+    assert kinds == [events.PodGroupRemoved, events.PodGroupAdded, events.PodAdded]
+    cluster.check()
+
+
+def test_nothing_is_kept_of_pods_and_groups_that_are_gone(cluster: Cluster) -> None:
+    world = cluster.world
+    cluster.put("pods", pod(requests=GPU, node="n", phase="Running"))
+    cluster.turn()
+    cluster.drop("groups", "a/g")
+    cluster.drop("pods", "a/p")
+    cluster.turn()
+    for kept in (world.pods_of, world.pods_on, world.told_on, world.told.pods):
+        assert not kept
+
+
 def test_a_pod_waits_for_its_group(cluster: Cluster) -> None:
     cluster.put("pods", pod(group="late", requests=GPU))
     assert cluster.plan().operations() == ()
