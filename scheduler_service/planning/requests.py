@@ -53,7 +53,7 @@ def _rules(shape: Shape) -> Rules:
     """Return what decides on which kinds of node it may be, as words that can be put in order."""
     labels = [f"{t.label}={t.values}" for t in shape.node_affinity if t.weight is None]
     taints = [f"{t.key}={t.value}:{t.effect}" for t in shape.tolerations]
-    return (*sorted(labels), "", *sorted(taints))
+    return (f"{shape.kind}", *sorted(labels), "", *sorted(taints))
 
 
 def _size(board: Board, shape: Shape) -> tuple[int, int]:

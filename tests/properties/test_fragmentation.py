@@ -121,6 +121,7 @@ def test_a_place_costs_what_the_definition_says_and_the_index_finds_the_least(cl
 
 
 @given(clusters())
+@example(cluster(65284, 1))  # whole GPUs, and memory that only one node is known to have
 @PROFILE
 def test_the_order_of_input_changes_no_plan(cluster: Cluster):
     snapshot = cluster.snapshot

@@ -50,6 +50,18 @@ def test_pods_that_may_be_on_other_nodes_are_other_requests_in_whatever_order_th
     assert known(*(pods[::-1] if turned else pods)) == [(1000, 1, 2), *[(1000, 1, 1)] * 3]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_whole_gpu_asked_for_in_three_ways_is_three_requests(turned):
+    """Memory is not to be had where nobody knows it, nor a part where GPUs are not shared."""
+    pods = [
+        pod("a", WholeGpus(1)),
+        pod("b", FractionOfGpu(1000)),
+        pod("c", GpuMemory(40_000)),
+    ]
+
+    assert known(*(pods[::-1] if turned else pods)) == [(1000, 1, 1)] * 3
+
+
 def test_the_most_frequent_requests_are_kept(monkeypatch):
     monkeypatch.setattr(requests, "MOST", 1)
 
