@@ -68,7 +68,7 @@ class Hosting:
         if known is None:
             fitting = (
                 request
-                for request in self._allowed.get(kind, ())
+                for request in self._allowed[kind]
                 if request.milli_cpu <= milli_cpu and request.memory_bytes <= memory_bytes
             )
             known = self._known[kind, cpu, memory] = Hosts(fitting, self._total)
@@ -76,7 +76,7 @@ class Hosting:
 
     def price(self, kind: int) -> int:
         """Return what taking GPUs of a class of nodes costs others that may only be there."""
-        return self._prices.get(kind, 0)
+        return self._prices[kind]
 
     def _judge(self, board: Board, requests: Sequence[Request]) -> dict[int, int]:
         """Find out which class may host what; return prices by class, in thousandths.
@@ -109,6 +109,4 @@ class Hosting:
                 demand += asked
                 for number in fits:
                     pressure[number] += asked * whole * GPU // there
-        if not demand:
-            return {}
-        return {number: min(DEAREST, value // demand) for number, value in pressure.items()}
+        return {number: min(DEAREST, value // max(1, demand)) for number, value in pressure.items()}
