@@ -211,13 +211,13 @@ def _in_a_child(answers: Callable[[], bool]) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def tests_pass(tests: list[str]) -> bool:
+def tests_pass(tests: list[str], *more: str) -> bool:
     """Run tests in this process, silently."""
     import pytest
 
     with Path(os.devnull).open("w") as nowhere, contextlib.redirect_stdout(nowhere):
         # Rewriting asserts would warn of modules that are here already.
-        return pytest.main(["-qx", "--assert=plain", "-p", "no:cacheprovider", *tests]) == 0
+        return pytest.main(["-qx", "--assert=plain", "-p", "no:cacheprovider", *more, *tests]) == 0
 
 
 def module_of(file: Path) -> ModuleType:
@@ -294,7 +294,7 @@ def main() -> None:
             module_of(file)
         observe(cases, {str(file) for file in files})
         if chosen.tests:
-            importlib.import_module("pytest")  # once, not in each child
+            tests_pass(chosen.tests, "--collect-only")  # read once, not in each child
         if chosen.tests and not _in_a_child(lambda: tests_pass(chosen.tests)):
             raise SystemExit("The tests fail without a mutant: mend that first.")
         options = Options(chosen.quick, chosen.tests)
