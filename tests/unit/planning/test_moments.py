@@ -37,6 +37,43 @@ def test_a_preemption_delay_ends() -> None:
     assert wakes_in_s(pod_groups={"runs": held(), "waits": waits}) == 200
 
 
+def test_a_delay_that_is_over_now_is_no_moment_nor_is_one_without_times() -> None:
+    waits = {"queue": "a", "gpus": 1, "preemption_delay_s": 300}
+
+    assert wakes_in_s(pod_groups={"runs": held(), "waits": {**waits, "created_s_ago": 300}}) is None
+    assert wakes_in_s(pod_groups={"runs": held(), "waits": {**waits, "created_s_ago": 299}}) == 1
+    assert wakes_in_s(pod_groups={"runs": held(), "waits": waits}) is None
+
+
+def test_a_delay_begins_anew_with_an_eviction_and_the_first_of_several_counts() -> None:
+    one = {"queue": "a", "gpus": 1, "preemption_delay_s": 300, "created_s_ago": 100}
+    evicted = {**one, "last_evicted_s_ago": 40, "created": 1}
+
+    assert wakes_in_s(pod_groups={"runs": held(), "evicted": evicted}) == 260
+    assert wakes_in_s(pod_groups={"runs": held(), "evicted": evicted, "waits": one}) == 200
+
+
+def test_whoever_starts_now_has_no_delay_to_wait_for() -> None:
+    waits = {"queue": "a", "gpus": 1, "preemption_delay_s": 300, "created_s_ago": 100}
+
+    assert wakes_in_s(pod_groups={"waits": waits}) is None
+
+
+def test_whoever_is_told_to_go_now_has_its_whole_delay_before_it() -> None:
+    request = {"request": {"gpus": 1}}
+    runs = {"name": "l-0", "state": "running", "node": "n0", **request}
+    low = {
+        "queue": "a",
+        "pods": [runs, {"name": "l-1", **request}],
+        "preemption_delay_s": 300,
+        "created_s_ago": 100,
+    }
+    high = {"queue": "a", "gpus": 1, "priority": 75}
+
+    assert wakes_in_s(run="preempt", pod_groups={"low": low}) == 200
+    assert wakes_in_s(run="preempt", pod_groups={"low": low, "high": high}) == 300
+
+
 def test_the_grace_of_a_stale_gang_ends() -> None:
     left = {"name": "l", "state": "running", "node": "n0", "request": {"gpus": 1}}
     gone = {"name": "g", "state": "failed", "request": {"gpus": 1}}
@@ -51,7 +88,7 @@ def test_a_leaving_pod_is_stuck_from_then_on() -> None:
     leaves = {"queue": "a", "pods": [{**pod, "request": {"gpus": 1}}]}
     waits = {"queue": "a", "gpus": 1, "created": 1}
 
-    assert wakes_in_s(pod_groups={"leaves": leaves, "waits": waits}) == pytest.approx(70, abs=0.01)
+    assert wakes_in_s(pod_groups={"leaves": leaves, "waits": waits}) == 70.001
 
 
 def test_a_minimum_run_time_ends_while_somebody_waits() -> None:
@@ -60,6 +97,18 @@ def test_a_minimum_run_time_ends_while_somebody_waits() -> None:
 
     assert wakes_in_s(queues=queues, pod_groups={"runs": runs, "waits": waits}) == 50
     assert wakes_in_s(queues=queues, pod_groups={"runs": runs}) is None
+    assert wakes_in_s(queues=queues, pod_groups={"runs": held(), "waits": waits}) is None
+    assert wakes_in_s(pod_groups={"runs": runs, "waits": waits}) is None
+
+
+def test_the_run_time_before_a_reclaim_ends_as_well_and_the_nearest_counts() -> None:
+    runs, waits = held(started_s_ago=10), {"queue": "b", "gpus": 1}
+    b = {"quota": 1}
+    longer = {"a": {"reclaim_min_runtime_s": 90}, "b": b}
+    both = {"a": {"preempt_min_runtime_s": 60, "reclaim_min_runtime_s": 90}, "b": b}
+
+    assert wakes_in_s(queues=longer, pod_groups={"runs": runs, "waits": waits}) == 80
+    assert wakes_in_s(queues=both, pod_groups={"runs": runs, "waits": waits}) == 50
 
 
 def test_room_begins_to_be_kept() -> None:
@@ -67,6 +116,8 @@ def test_room_begins_to_be_kept() -> None:
     waits = {"queue": "a", "gpus": 1, "waiting_s": 100}
 
     assert wakes_in_s(policy=policy, pod_groups={"runs": held(), "waits": waits}) == 500
+    assert wakes_in_s(pod_groups={"runs": held(), "waits": waits}) is None
+    assert wakes_in_s(policy=policy, pod_groups={"waits": waits}) is None
 
 
 @pytest.mark.parametrize(
