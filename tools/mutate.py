@@ -294,6 +294,7 @@ def main() -> None:
             module_of(file)
         observe(cases, {str(file) for file in files})
         if chosen.tests:
+            os.environ["KAI_PROPERTY_PROFILE"] = "first failure"
             tests_pass(chosen.tests, "--collect-only")  # read once, not in each child
         if chosen.tests and not _in_a_child(lambda: tests_pass(chosen.tests)):
             raise SystemExit("The tests fail without a mutant: mend that first.")

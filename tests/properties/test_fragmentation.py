@@ -83,12 +83,13 @@ class Plainly:
                     choices.append(
                         growth * 1000 // self.total + 10_000 * self.split.waste(part, need)
                     )
-            cost = (unchanged - before) * 1000 // self.total + min(choices)
+            cost = (unchanged - before) * 1000 // self.total
+            cost += sum(sorted(choices)[: shape.devices])
         else:
             rest = left[: len(left) - shape.gpus] if shape.kind == WHOLE else left
             cost = (self.fragments(row, rest, cpu, memory) - before) * 1000 // self.total
         costs = fragmentation.costs(self.board)
-        asked = shape.gpus * GPU + need
+        asked = shape.gpus * GPU + need * shape.devices
         kept = sum(left) - asked
         cost += 50_000 * cpu // costs.most_cpu + 50_000 * kept // costs.most_gpu
         return cost + costs.hosting.price(nodes.class_of[row]) * asked
@@ -113,7 +114,7 @@ def test_a_place_costs_what_the_definition_says_and_the_index_finds_the_least(cl
         found = finder_of(board, number, board.all_nodes).best()
         anew = Finder(board, shape, NodeSet())
         assert found == anew.best()
-        if shape.devices <= 1 and not shape.extras:
+        if not shape.extras:
             cost = fragmentation.costs(board).of(shape)
             for row, _ in anew.in_order():
                 assert cost(row) == plainly.cost(row, shape)
