@@ -39,6 +39,10 @@ class Plainly:
             split = Split(piece)
             return Fraction(sum(w * split.value(s) for s, w in sizes), split.pieces), piece
 
+        there = [node for node in self.nodes.models if node is not None]
+        self.most_cpu = max(node.milli_cpu for node in there)
+        self.most_gpu = max(1, *(node.gpus for node in there)) * GPU
+
         self.split = Split(max({s for s, _ in sizes if s <= 500} or {500}, key=told_by))
 
     def left(self, row: int) -> list[int]:
@@ -88,11 +92,10 @@ class Plainly:
         else:
             rest = left[: len(left) - shape.gpus] if shape.kind == WHOLE else left
             cost = (self.fragments(row, rest, cpu, memory) - before) * 1000 // self.total
-        costs = fragmentation.costs(self.board)
         asked = shape.gpus * GPU + need * shape.devices
         kept = sum(left) - asked
-        cost += 50_000 * cpu // costs.most_cpu + 50_000 * kept // costs.most_gpu
-        return cost + costs.hosting.price(nodes.class_of[row]) * asked
+        cost += 50_000 * cpu // self.most_cpu + 50_000 * kept // self.most_gpu
+        return cost + fragmentation.costs(self.board).hosting.price(nodes.class_of[row]) * asked
 
 
 def board_of(cluster: Cluster) -> Board:
@@ -100,6 +103,7 @@ def board_of(cluster: Cluster) -> Board:
 
 
 @given(clusters())
+@example(cluster(325, 1))  # one request alone in the book
 @example(cluster(2991, 2))  # nodes that differ in nothing but the memory of their GPUs
 @PROFILE
 def test_a_place_costs_what_the_definition_says_and_the_index_finds_the_least(cluster: Cluster):

@@ -13,7 +13,7 @@ from scheduler_service.planning.requests import requests_of
 NODES = (
     Node("n0", gpus=4, labels={"kind": "common"}),
     Node("n1", gpus=4, labels={"kind": "common"}),
-    Node("n2", gpus=2, labels={"kind": "rare"}),
+    Node("n2", gpus=1, labels={"kind": "rare"}),
 )
 
 
@@ -31,17 +31,17 @@ def prices(*pods: Pod) -> tuple[int, int]:
     return hosting.price(class_of[0]), hosting.price(class_of[2])
 
 
-def test_a_kind_costs_what_is_asked_for_of_it_alone_against_its_part_of_all_gpus():
-    """Six GPUs are asked for of eight in ten, half a GPU of two in ten."""
+def test_a_kind_costs_what_is_asked_for_of_it_alone_against_its_part_of_all_gpus() -> None:
+    """Six GPUs are asked for of eight in nine, half a GPU of one in nine."""
     common = [asks(f"c{number}", WholeGpus(2), "common") for number in range(3)]
     rare = asks("r", FractionOfGpu(500), "rare")
     anywhere = [asks(f"a{number}", WholeGpus(8)) for number in range(9)]
 
-    expected = (6000 * 10_000 // 8 // 6500, 500 * 10_000 // 2 // 6500)
+    expected = (6000 * 9000 // 8 // 6500, 500 * 9000 // 1 // 6500)
     assert prices(*common, rare) == prices(*common, rare, *anywhere) == expected
 
 
-def test_the_price_has_a_bound_and_costs_nothing_where_all_may_be_anywhere():
+def test_the_price_has_a_bound_and_costs_nothing_where_all_may_be_anywhere() -> None:
     assert prices(asks("r", WholeGpus(1), "rare")) == (0, DEAREST)
     assert prices(asks("a", WholeGpus(1))) == (0, 0)
     assert prices(asks("nobody", WholeGpus(1), "gone")) == (0, 0)
