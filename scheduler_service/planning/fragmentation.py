@@ -107,7 +107,7 @@ class Costs:
         after = hosting.hosts(kind, cpu, memory)
         growth = after.fragments(gpus - shape.gpus, parts) - before.fragments(gpus, parts)
         cost = growth * MILLIONTHS // self.total
-        asked, size = shape.gpus * GPU, nodes.gpu_memory[row]
+        asked = shape.gpus * GPU
         if shape.is_shared:
             need = self._need(row, shape)
             asked = need * shape.devices
@@ -117,14 +117,13 @@ class Costs:
             cost += (
                 min(dear, default=0) if shape.devices == 1 else sum(sorted(dear)[: shape.devices])
             )
-        left = gpus * GPU + sum(parts) - asked if size else 0
+        left = gpus * GPU + sum(parts) - asked
         cost += FULLNESS * cpu // self.most_cpu + FULLNESS * left // self.most_gpu
         return cost + hosting.price(kind) * asked
 
     def _need(self, row: int, shape: Shape) -> int:
         """Return what a shared request takes of a GPU of a node, in thousandths."""
-        size = self.nodes.gpu_memory[row] or 1
-        return shape.milli or min(GPU, -(-shape.mib * GPU // size))
+        return shape.milli or min(GPU, -(-shape.mib * GPU // self.nodes.gpu_memory[row]))
 
     def of_device(self, row: int, shape: Shape) -> Callable[[int], int]:
         """Return what a part costs on a GPU with so much left; a GPU of which all is left is idle."""

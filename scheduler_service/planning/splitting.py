@@ -48,7 +48,6 @@ class Split(NamedTuple):
 def best_split(requests: Sequence[Request]) -> Split:
     """Return the values that say most about these requests."""
     parts = [(request.size, request.weight * request.gpus) for request in requests]
-    parts = [(size, weight) for size, weight in parts if size < GPU]
     choices = {size for size, _ in parts if size <= HALF} or {HALF}
 
     def worth(piece: int) -> tuple[Fraction, int]:

@@ -26,6 +26,13 @@ def test_two_parts_are_worth_no_more_than_both_in_one(piece, one, two):
     assert split.value(GPU) == 2 * split.pieces
 
 
+@given(PIECES)
+def test_two_halves_are_worth_a_whole_gpu(piece):
+    split = Split(piece)
+
+    assert 2 * split.value(GPU // 2) == split.value(GPU)
+
+
 @given(PIECES, st.integers(1, GPU), st.data())
 def test_waste_is_never_negative_and_no_more_than_a_gpu(piece, room, data):
     part = data.draw(st.integers(1, room))
