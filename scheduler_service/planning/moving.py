@@ -59,7 +59,7 @@ class Moving:
         self.givers = givers
         self.action = action
         self._found: list[Found] = []
-        self._is_off = bool(board.ledger.affinity_pods) or board.policy.max_simulations == 0
+        self._is_off = board.policy.max_simulations == 0
         self._alike: Alike | None = None
         self._leaves: Sequence[int] = ()
         self._victims: LiveOrder[Entry] | None = None
