@@ -1,5 +1,6 @@
 """Find the service of this person and machine, and start it where there is none.
 
+On a JupyterHub (`KAI_IDENTITY=hub`, set by our spawners) a person is known by the hub token of their server.
 Order: `KAI_SERVICE_URL`, the machine's socket, the lock file in the state directory, else `kai serve --embedded`,
 detached. Whoever comes first starts it; a file lock makes that safe between kernels and servers that start together.
 """
@@ -86,6 +87,8 @@ def _named_by_environment() -> Endpoint | None:
     url = os.environ.get("KAI_SERVICE_URL")
     if not url:
         return None
+    if os.environ.get("KAI_IDENTITY") == "hub":
+        return Endpoint(url=url.rstrip("/"), token=os.environ.get("JUPYTERHUB_API_TOKEN", ""))
     token_file = os.environ.get("KAI_TOKEN_FILE")
     if token_file:
         return Endpoint(url=url.rstrip("/"), token=_read_token(Path(token_file)))

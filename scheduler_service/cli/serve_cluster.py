@@ -13,6 +13,7 @@ from fastapi import FastAPI, Response
 from scheduler_service.api import standby
 from scheduler_service.api.app import create_app
 from scheduler_service.api.browsers import LOOPBACK_HOSTS
+from scheduler_service.api.hub import HubAuthenticator, asks_hub
 from scheduler_service.api.server import listen, serve
 from scheduler_service.cli.output import version
 from scheduler_service.errors import BackendError, RequestError
@@ -85,7 +86,7 @@ def _application(
     )
     app = create_app(
         port,
-        [authenticator],
+        [*_of_hub(settings), authenticator],  # the cluster's refuses whom it does not know
         hosts=LOOPBACK_HOSTS if settings.host in LOOPBACK_HOSTS else None,
         payload_limit_bytes=settings.payload_limit_mib << 20,
         result_limit_bytes=settings.result_limit_mib << 20,
@@ -94,6 +95,10 @@ def _application(
     app.state.sign_in = SIGN_IN
     standby.install(app, not_now)
     return with_probes(app, scheduler, is_ready=lambda: not_now() is None)
+
+
+def _of_hub(settings: Settings) -> list[HubAuthenticator]:
+    return [HubAuthenticator(asks_hub(settings.hub_url))] if settings.hub_url else []
 
 
 def _waits(leader: Leader | None) -> RequestError:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from scheduler_service.api.app import create_app
-from scheduler_service.api.authenticators import owner_of_token_file
+from scheduler_service.api.authenticators import Authenticator, owner_of_token_file
 from scheduler_service.api.browsers import LOOPBACK_HOSTS
 from scheduler_service.api.guards import Activity
+from scheduler_service.api.hub import HubAuthenticator, asks_hub
 from scheduler_service.api.server import listen, serve
 from scheduler_service.cli.output import version
 from scheduler_service.cli.runner_child import RunnerChild
@@ -78,14 +79,16 @@ async def run(settings: Settings) -> None:
 
     _refuse_missing(settings.queues)
     state = settings.state_dir
-    authenticator = owner_of_token_file(state / "token")
+    authenticators: list[Authenticator] = [owner_of_token_file(state / "token")]
+    if settings.hub_url:
+        authenticators.append(HubAuthenticator(asks_hub(settings.hub_url)))
     listening = _listen(settings)
     service = await Service.open(settings, version=version())
     await service.start()
     try:
         app = create_app(
             service,
-            [authenticator],
+            authenticators,
             hosts=LOOPBACK_HOSTS | {settings.host},
             payload_limit_bytes=settings.payload_limit_mib << 20,
             result_limit_bytes=settings.result_limit_mib << 20,

@@ -19,7 +19,14 @@ from scheduler_service.service.refusals import refusal
 from scheduler_service.settings.queue_file import QueueConfig
 from scheduler_service.store.records import GroupRecord, PodRecord
 from scheduler_service.wire.locate import start_ticks
-from scheduler_service.wire.pod_group import LEASE_KINDS, Kind, Origin, Submit, TimelineEntry, Work
+from scheduler_service.wire.pod_group import (
+    PROCESS_KINDS,
+    Kind,
+    Origin,
+    Submit,
+    TimelineEntry,
+    Work,
+)
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,48}[a-z0-9])?")
 PRIORITY_OF_KIND: Mapping[Kind, int] = {
@@ -248,7 +255,7 @@ def _check_times(ask: Submit) -> None:
 
 def _check_process(ask: Submit) -> None:
     process = ask.process
-    if ask.kind not in LEASE_KINDS or ask.work is not None or ask.workers != 1:
+    if ask.kind not in PROCESS_KINDS or ask.work is not None or ask.workers != 1:
         raise refusal(
             "nothing_to_run",
             "A process can only hold a lease of one, and runs nothing else.",

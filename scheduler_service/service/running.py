@@ -145,12 +145,13 @@ class Running(Core):
             self._alone_since.pop(record.key, None)
             return
         since = self._alone_since.setdefault(record.key, now)
-        is_kernel = record.ask.kind == "kernel"
-        wait_s = self.settings.place_wait_s if is_kernel else self.settings.move_wait_s
+        is_lease = record.ask.kind == "lease"
+        wait_s = self.settings.move_wait_s if is_lease else self.settings.place_wait_s
         if now - since >= wait_s * 1000:
             del self._alone_since[record.key]
-            ending = Ending(how="cancelled", at=now, text="Its kernel is gone.")
-            self.records.put(life.stopping(record, ending, line="Withdrawn: its kernel is gone"))
+            who = "hub" if record.ask.kind == "server" else "kernel"
+            ending = Ending(how="cancelled", at=now, text=f"Its {who} is gone.")
+            self.records.put(life.stopping(record, ending, line=f"Withdrawn: its {who} is gone"))
 
     def _tick_lease(self, record: GroupRecord, expires_at: int, now: int) -> None:
         if now >= expires_at:

@@ -96,6 +96,11 @@ class Settings:
         500, "Live requests one person may have at a time.", _count
     )
     workers_limit: int = _setting(1024, "Workers one gang may have.", _count)
+    hub_url: str = _setting(
+        "",
+        "API of a JupyterHub whose people are known by their hub tokens,"
+        " e.g. http://127.0.0.1:8081/hub/api; empty = none.",
+    )
     backend: str = _setting(
         "local",
         "Where work runs: local (this machine) or kubernetes.",

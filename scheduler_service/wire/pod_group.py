@@ -52,6 +52,8 @@ ActionId = Literal[
 
 LEASE_KINDS: frozenset[Kind] = frozenset({"lease", "kernel"})
 """Kinds that a process of the caller may hold: what `%gpu` took, and what a whole kernel was started with."""
+PROCESS_KINDS: frozenset[Kind] = LEASE_KINDS | {"server"}
+"""Kinds that a process may hold: the leases, and the notebook server that a hub starts for a person."""
 TERMINAL_STATES: frozenset[GroupState] = frozenset({"Succeeded", "Failed", "Cancelled", "Evicted"})
 
 

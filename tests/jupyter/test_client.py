@@ -121,6 +121,16 @@ def test_a_token_is_never_sent_to_an_address_it_was_not_made_for(monkeypatch):
         find_service()
 
 
+def test_on_a_hub_a_person_is_known_by_the_token_of_their_server(monkeypatch):
+    monkeypatch.setenv("KAI_SERVICE_URL", "http://127.0.0.1:1/")
+    monkeypatch.setenv("KAI_IDENTITY", "hub")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "of-the-server")
+
+    found = find_service()
+
+    assert (found.url, found.token) == ("http://127.0.0.1:1", "of-the-server")
+
+
 def test_an_unreadable_token_file_is_told(monkeypatch, tmp_path):
     monkeypatch.setenv("KAI_SERVICE_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("KAI_TOKEN_FILE", str(tmp_path / "absent"))

@@ -89,6 +89,8 @@ class RunnerDesk:
         holding = {held.incarnation for held in ask.held}
         starts = []
         for record in self._of(user):
+            if is_watched_here(record):
+                continue
             given = [p for p in record.pods if _is_startable(p, ask.runner, holding)]
             if not given:
                 continue
@@ -147,8 +149,10 @@ class RunnerDesk:
         stops: list[StopOrder] = []
         is_claim = False
         for record in self._of(user):
+            is_for_runners = not is_watched_here(record)
             for pod in record.pods:
-                is_claim = is_claim or (pod.state is PodState.BINDING and pod.runner is None)
+                is_free = pod.state is PodState.BINDING and pod.runner is None
+                is_claim = is_claim or (is_free and is_for_runners)
                 if spec.is_leaving(pod) and pod.runner == runner:
                     stops += self._stop(me, record, pod)
         return Orders(claim=is_claim, stops=tuple(stops))
@@ -212,16 +216,17 @@ class RunnerDesk:
     def _may_return(self, record: GroupRecord, rank: int) -> bool:
         """Whether a restarted kernel (or the restarted server of one that waited) may still carry this lease over."""
         is_held = record.pods[rank].state in {PodState.BINDING, PodState.RUNNING}
-        return record.is_external and is_held and record.ask.origin.kernel_id is not None
+        is_kernels = record.is_external and not is_watched_here(record)
+        return is_kernels and is_held and record.ask.origin.kernel_id is not None
 
     def _may_save(self, record: GroupRecord) -> bool:
-        """Whether a kernel that loses its GPU is still there to save: its place is free when it has ended.
+        """Whether a kernel or server that loses its GPU is still there to save: its place is free when it has ended.
 
-        Its Jupyter server ends it after the grace; one that nobody ends is not waited for for ever.
+        Its Jupyter server or hub ends it after the grace; one that nobody ends is not waited for for ever.
         """
         ending = record.ending
-        is_kernel = record.ask.kind == "kernel" and not is_alone(record)
-        if ending is None or not is_kernel or ending.by == record.owner:
+        is_whole = record.ask.kind in {"kernel", "server"} and not is_alone(record)
+        if ending is None or not is_whole or ending.by == record.owner:
             return False
         return self._clock() - ending.at < 1000 * ending.grace_s + KERNEL_END_MS
 
@@ -259,6 +264,8 @@ class RunnerDesk:
                 self._end(record, pod.rank, reason="process_gone")
         elif spec.is_leaving(pod) and self._nobody_runs(record, pod):
             self._end(record, pod.rank, reason=life.STOPPED)
+        elif pod.state is PodState.BINDING and is_watched_here(record):
+            self._hold(record)  # granted as the service before this one ended
         elif pod.state is PodState.RUNNING and is_alone(record):
             self._process_ended(record, pod.rank)
         else:
@@ -319,15 +326,32 @@ class RunnerDesk:
                 if spec.is_leaving(pod) and self._nobody_runs(after, pod):
                     self._end(after, pod.rank, reason=life.STOPPED)
                     break
+        if after is not None and is_watched_here(after):
+            self._hold(after)
         for pod in before.pods if before else ():
             if after is None or after.pods[pod.rank].incarnation != pod.incarnation:
                 self._forget(pod.incarnation or "")
         self._wake()
 
+    def _hold(self, record: GroupRecord) -> None:
+        """Book that the process of a granted server holds it: no runner is needed to see that it lives."""
+        process, pod = record.process, record.pods[0]
+        if process is None or pod.state is not PodState.BINDING or record.is_over:
+            return
+        now = self._clock()
+        report = Report(
+            incarnation=pod.incarnation or "",
+            kind="started",
+            at=now,
+            pid=process.pid,
+            start_ticks=process.start_ticks,
+        )
+        self._groups.put(life.started(record, 0, report, now))
+
     def _nobody_runs(self, record: GroupRecord, pod: PodRecord) -> bool:
         """Whether a leaving pod's place can be freed at once: never claimed, or no process can hold its devices."""
         if pod.runner is None:
-            return True
+            return not (is_watched_here(record) and self._may_save(record))
         devices = self._cluster.devices
         is_simulated = all(
             (device := devices.get(share.device)) is not None and device.simulated
@@ -344,6 +368,11 @@ class RunnerDesk:
     def _wake(self) -> None:
         self._pulse.set()
         self._pulse = asyncio.Event()
+
+
+def is_watched_here(record: GroupRecord) -> bool:
+    """Whether we watch the process ourselves: a hub's server, whose person may have no runner before it runs."""
+    return record.is_external and record.ask.kind == "server"
 
 
 def is_alone(record: GroupRecord) -> bool:
