@@ -19,6 +19,7 @@ import msgspec
 from scheduler_service.backends.kubernetes.access import Access
 from scheduler_service.backends.kubernetes.client import KubeClient
 from scheduler_service.backends.kubernetes.errors import KubeError, Unavailable, error_of
+from scheduler_service.backends.kubernetes.lull import Lull
 
 AT_ONCE = 64
 MODULE = "scheduler_service.backends.kubernetes.bind_worker"
@@ -158,9 +159,13 @@ async def work(descriptor: int) -> None:
 
 
 class Writes:
-    """Makes writes through the worker process, or (without one) through a client of this process."""
+    """Makes writes through the worker process, or (without one) through a client of this process.
+
+    What pods wait for keeps `lull` from being quiet; `later` writes what none waits for.
+    """
 
     def __init__(self, client: KubeClient, *, apart: bool = True) -> None:
+        self.lull = Lull()
         self._client = client
         self._apart = apart
         self._waiting: dict[int, asyncio.Future[Outcome]] = {}
@@ -188,7 +193,17 @@ class Writes:
         """Delete; errors as the client raises them."""
         return await self._write("DELETE", path, body)
 
+    async def later(self, method: Method, path: str, body: Any) -> None:
+        """Write what no pod waits for; whoever has much of it waits for the lull before."""
+        await self._called(method, path, body)
+
     async def _write(
+        self, method: Method, path: str, body: Any, *, want_body: bool = False
+    ) -> bytes:
+        with self.lull.busy():
+            return await self._called(method, path, body, want_body=want_body)
+
+    async def _called(
         self, method: Method, path: str, body: Any, *, want_body: bool = False
     ) -> bytes:
         self._number += 1

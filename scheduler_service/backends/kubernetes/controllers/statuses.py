@@ -1,7 +1,8 @@
 """Writes what groups and queues ask for and hold into their statuses: what changed, a while after it changed.
 
 Rules: 1. A group's totals are made from its pods of now, a queue's from its groups and the queues below it; nothing is
-carried over. 2. Only a difference is written. 3. A change waits a little, so that a start costs one write.
+carried over. 2. Only a difference is written. 3. A change waits a little, so that a start costs one write, and a
+group's longer while pods are being started, which is what people wait for.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Statuses:
         self._queue_of: dict[str, str] = {}
         self._own: dict[str, Totals] = defaultdict(Totals)
         self._classes = Classes.of(stores.classes)
-        self.groups = Work(self._write_group, workers=4)
+        self.groups = Work(self._write_group, workers=4, before=writes.lull.wait)
         self.queue_work = Work(self._write_queues, workers=1)
 
     # -- what changed ------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ class Statuses:
 
     async def _write(self, path: str, patch: object, key: str) -> bool:
         try:
-            await self._writes.patch(path, patch)
+            await self._writes.later("PATCH", path, patch)
         except NotFound:
             return True
         except KubeError as error:

@@ -65,7 +65,7 @@ class Controllers:
         self._followed = followed
         self._is_leading = False
         client = followed.client
-        self.recorder = Recorder(followed.writes.post, reporter)
+        self.recorder = Recorder(followed.writes, reporter)
         self.namespaces: Reflector[RawNamespace] = Reflector(
             client, names.NAMESPACES, decode_namespace, self._namespace_changed
         )

@@ -20,19 +20,24 @@ class Patience:
 
 
 class Work:
-    """Runs `look(key)` for marked keys with some workers; never one key twice at once."""
+    """Runs `look(key)` for marked keys with some workers; never one key twice at once.
+
+    `before` is waited for with the moment since when a key is due; then the key is looked at as it is then.
+    """
 
     def __init__(
         self,
         look: Callable[[str], Awaitable[bool]],
         *,
+        before: Callable[[float], Awaitable[None]] | None = None,
         workers: int = 8,
         patience: Patience | None = None,
     ) -> None:
         self._look = look
         self._workers = workers
         self._patience = patience or Patience()
-        self._marked: dict[str, None] = {}
+        self._before = before
+        self._marked: dict[str, float] = {}
         self._busy: set[str] = set()
         self._failures: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -42,10 +47,10 @@ class Work:
         """Have a key looked at: now, or (if nothing comes before) after a while; the earliest of several counts."""
         if after_s > 0:
             if key not in self._marked:
-                self._ring_by(key, asyncio.get_running_loop().time() + after_s)
+                self._ring_by(key, self._now() + after_s)
             return
         self._cancel(key)
-        self._marked[key] = None
+        self._marked.setdefault(key, self._now() if self._before is not None else 0.0)
         self._is_marked.set()
 
     def forget(self, key: str) -> None:
@@ -59,6 +64,10 @@ class Work:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._workers):
                 group.create_task(self._work())
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
 
     def _ring_by(self, key: str, moment: float) -> None:
         timer = self._timers.get(key)
@@ -77,6 +86,8 @@ class Work:
 
     async def _work(self) -> None:
         while True:
+            if self._before is not None and (first := self._first()) is not None:
+                await self._before(self._marked[first])
             key = self._next()
             if key is None:
                 self._is_marked.clear()
@@ -99,8 +110,10 @@ class Work:
         self.mark(key, self._patience.delay(failures))
 
     def _next(self) -> str | None:
-        for key in self._marked:
-            if key not in self._busy:
-                del self._marked[key]
-                return key
-        return None
+        key = self._first()
+        if key is not None:
+            del self._marked[key]
+        return key
+
+    def _first(self) -> str | None:
+        return next((key for key in self._marked if key not in self._busy), None)

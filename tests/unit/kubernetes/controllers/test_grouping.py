@@ -15,6 +15,7 @@ from scheduler_service.backends.kubernetes.decode.stores import Stores
 from scheduler_service.backends.kubernetes.encode.binding import binding
 from scheduler_service.backends.kubernetes.encode.pod_group import as_table, change, difference
 from scheduler_service.backends.kubernetes.errors import Conflict
+from scheduler_service.backends.kubernetes.lull import Lull
 from scheduler_service.backends.kubernetes.objects import RawPod, decode_pod
 from scheduler_service.grouping.owners import Answer, Reference, Unread
 from scheduler_service.grouping.settings import GroupingSettings
@@ -33,6 +34,10 @@ class Api:
         self.groups: dict[str, Table] = {}
         self.writes: list[tuple[str, str, Table]] = []
         self.version = 10
+        self.lull = Lull()
+
+    async def later(self, _method: str, path: str, body: Table) -> None:
+        await self.post(path, body)
 
     async def post(self, path: str, body: Table, *, want_body: bool = False) -> bytes:
         assert want_body or "events" in path
@@ -131,9 +136,9 @@ class Bed:
         self.pods = FollowedPods(self.stores)
         self.starting: set[str] = set()
         self.owners = OwnersByHand()
-        self.recorder = Recorder(self.api.post, "test")
         owners: Any = self.owners
         writes: Any = self.api
+        self.recorder = Recorder(writes, "test")
         self.grouping = Grouping(
             owners,
             writes,

@@ -13,6 +13,7 @@ from scheduler_service.backends.kubernetes.controllers.verdicts import Settling,
 from scheduler_service.backends.kubernetes.decode.groups import RawPodGroup, decode_pod_group
 from scheduler_service.backends.kubernetes.decode.stores import Scope, Stores
 from scheduler_service.backends.kubernetes.errors import Conflict
+from scheduler_service.backends.kubernetes.lull import Lull
 from scheduler_service.backends.kubernetes.objects import RawPod, decode_pod
 from scheduler_service.model.plan import Plan, Waiting
 from scheduler_service.model.reasons import (
@@ -38,6 +39,7 @@ class Api:
         self.events: list[dict[str, Any]] = []
         self.conflicts = 0
         self.changed = asyncio.Event()
+        self.lull = Lull()
 
     async def patch(self, path: str, body: Any, _kind: str = "merge", **_more: Any) -> bytes:
         if self.conflicts:
@@ -47,10 +49,9 @@ class Api:
         self.changed.set()
         return b"null"
 
-    async def post(self, _path: str, body: dict[str, Any]) -> bytes:
+    async def later(self, _method: str, _path: str, body: dict[str, Any]) -> None:
         self.events.append(body)
         self.changed.set()
-        return b"null"
 
     def told(self) -> list[tuple[str, str]]:
         return [(each["regarding"]["kind"], each["reason"]) for each in self.events]
@@ -78,7 +79,7 @@ class Bed:
         members = {"a/g": {each.key for each in pods}}
         sight = Sight(stores=self.stores, members=members, scope=Scope, troubles=self.troubles)
         api: Any = self.api
-        self.recorder = Recorder(self.api.post, "test")
+        self.recorder = Recorder(api, "test")
         self.verdicts = Verdicts(api, api, self.recorder, sight, settling=settling)
 
     def says(self, *reasons: Reason) -> None:
