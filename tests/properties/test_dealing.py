@@ -45,6 +45,18 @@ def tree(draw, parent=None, depth=0):
             yield from tree(draw, name, depth + 1)
 
 
+def with_cpu(queues, seed):
+    """Return the queues, in every third cluster with numbers for CPU that matter as well."""
+    draw = random.Random(-seed)
+    for queue in queues:
+        share = QueueShare(
+            quota=draw.choice([None, 0, 2000, 5000]),
+            limit=draw.choice([None] * 4 + [6000]),
+            over_quota_weight=draw.choice([0, 1, 2]),
+        )
+        yield msgspec.structs.replace(queue, cpu=share) if seed % 3 == 0 else queue
+
+
 def cluster(seed):
     """Return an empty cluster, groups that wait (most of them alike), and a policy."""
     draw = random.Random(seed)
@@ -59,7 +71,7 @@ def cluster(seed):
         )
         for number in range(draw.randint(1, 8))
     )
-    queues = tuple(tree(draw))
+    queues = tuple(with_cpu(tree(draw), seed))
     leaves = [q.name for q in queues if q.name not in {other.parent for other in queues}]
     world = shapes.World(nodes, queues)
     requests = REQUESTS[: draw.choice([1, 1, 2, 5])]

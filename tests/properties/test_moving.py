@@ -18,7 +18,7 @@ from scheduler_service.model.reasons import PlanningFailed
 from scheduler_service.planning.board import ShortWayLost
 from scheduler_service.planning.cycle import plan
 from tests.properties.test_alike import assert_the_short_way_is_the_general_one
-from tests.properties.test_dealing import tree
+from tests.properties.test_dealing import tree, with_cpu
 
 PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 CONSOLIDATE = Policy(actions=("consolidate",), max_consolidation_victims=16)
@@ -43,7 +43,7 @@ def cluster(seed):
         )
         for number in range(draw.randint(1, 6))
     )
-    queues = tuple(tree(draw))
+    queues = tuple(with_cpu(tree(draw), seed))
     leaves = [q.name for q in queues if q.name not in {other.parent for other in queues}]
     world = shapes.World(nodes, queues)
     request = PodRequest(1000, 1 << 30, WholeGpus(draw.choice([1, 1, 1, 2])))
