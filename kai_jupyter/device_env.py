@@ -15,6 +15,8 @@ from scheduler_service.wire.pod_group import DeviceShare, PodGroupView
 from scheduler_service.wire.torch_cap import cap_torch
 
 WHOLE_MILLI = 1000
+NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+"""The variables of a program that must not see the GPUs of its machine."""
 
 
 def share_variables(view: PodGroupView) -> dict[str, str]:

@@ -19,7 +19,7 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Bool, Integer, Unicode
 
 from kai_jupyter.adopted import AdoptedProcess
-from kai_jupyter.device_env import share_variables
+from kai_jupyter.device_env import NO_DEVICES, share_variables
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import KaiJupyterError, NotGranted
 from kai_jupyter.kernel_host import KernelHost, end_kernel, host_of
@@ -44,7 +44,6 @@ HELD_S = 10.0
 SHUTDOWN_S = 10.0
 """How long a kernel in a pod may take to end by itself before it is made to."""
 FORGOTTEN = "The queue has forgotten the lease of this kernel."
-NO_DEVICES = {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 class KaiProvisioner(LocalProvisioner):

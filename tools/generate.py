@@ -13,6 +13,7 @@ from tools.progress import ROOT
 
 GENERATORS: tuple[tuple[str, str], ...] = (
     ("labextension/src/api/schema.ts", "labextension/scripts/generate_schema.py"),
+    ("kai_jupyter/hub/static/tokens.css", "tools/hub_style.py"),
 )
 
 

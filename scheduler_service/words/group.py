@@ -157,11 +157,12 @@ def _starting(record: GroupRecord, _standing: Standing, _now: int) -> Words:
 def _granted(record: GroupRecord, standing: Standing, now: int) -> Words:
     line = _holding_line(record, now)
     if record.pods[0].gone_at is not None:
+        who = "server" if record.ask.kind == "server" else "kernel"
         return Words(
             word="Restarting",
             tone="wait",
             icon="hourglass",
-            headline="The kernel ended; its GPU waits for the restart.",
+            headline=f"The {who} ended; its GPU waits for the restart.",
             detail=line,
         )
     if standing.idle_ms is not None:

@@ -216,8 +216,7 @@ class RunnerDesk:
     def _may_return(self, record: GroupRecord, rank: int) -> bool:
         """Whether a restarted kernel (or the restarted server of one that waited) may still carry this lease over."""
         is_held = record.pods[rank].state in {PodState.BINDING, PodState.RUNNING}
-        is_kernels = record.is_external and not is_watched_here(record)
-        return is_kernels and is_held and record.ask.origin.kernel_id is not None
+        return record.is_external and is_held and record.ask.origin.kernel_id is not None
 
     def _may_save(self, record: GroupRecord) -> bool:
         """Whether a kernel or server that loses its GPU is still there to save: its place is free when it has ended.

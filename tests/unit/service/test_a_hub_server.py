@@ -43,6 +43,24 @@ def test_it_is_handed_from_the_hub_to_the_server_it_started(tmp_path: Path) -> N
         assert (await stage.view(ANA, "server")).state == "Running"
         server.end()
         await stage.pass_s(1)
+        ended = await stage.view(ANA, "server")
+        assert ended.headline == "The server ended; its GPU waits for the restart."
+        again = await stage.service.move(
+            ANA, "ana", "server", Move(process=own_process(), kernel_id="server:")
+        )
+        assert (again.state, again.word) == ("Running", "Granted")
+
+    asyncio.run(story())
+
+
+def test_one_that_is_not_started_again_gives_its_gpu_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        stage = await Stage(tmp_path, devices="1x24GiB").begin()
+        server = Away()
+        await asked(stage, server.process)
+        server.end()
+        await stage.pass_s(1)
+        await stage.pass_s(61)
         assert (await stage.view(ANA, "server")).state == "Succeeded"
         assert (await asked(stage, name="next")).state == "Running"
 
