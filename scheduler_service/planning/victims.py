@@ -186,8 +186,9 @@ class Pool:
     def renew(self, group: Group) -> None:
         """Take over that this plan has touched a group: what it still has it may still lose."""
         before = self.board.ledger.before
-        if all(before.get(pod, _UNTOUCHED) is not None for pod in group.pods()):
-            return  # it is as it was
+        known = [before[pod] for pod in group.pods() if pod in before]
+        if all(was is not None and was[0] != states.PENDING for was in known):
+            return  # it is as it was: nothing new, and no promise dropped
         is_listed = id(group) in self._entries()
         self.forget(group)
         if is_listed and may_lose(self.board, group):
