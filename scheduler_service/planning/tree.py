@@ -187,8 +187,8 @@ def _pending(ledger: Ledger, leaf: Leaf, limit: int) -> tuple[int, ...]:
 class Starting:
     """Chooses a group's next chunk; with `simulated`, pods evicted in this try may start too.
 
-    Of a victim that is not ready, its pending pods may not: they could not start. The pods `first`
-    (and the sub-groups they are in) come before the others.
+    Of a victim that is not ready only those evicted may: what it lacks of them, or else one. The
+    pods `first` (and the sub-groups they are in) come before the others.
     """
 
     ledger: Ledger
@@ -204,18 +204,22 @@ class Starting:
     def next_chunk(self) -> Chunk | None:
         """Return what starts together next, or None."""
         root = self.group.model.gang
-        if self.simulated and self.pending and self._waits_for_others(root):
+        if self.simulated and self.pending and not self._is_whole(root):
             return replace(self, pending=False).next_chunk()
         if self.group.is_flat:
             return self._flat(root)
         if has_enough(self.group, root, having):
             return self._growth(root)
-        return self._missing(root)
+        return self._missing(root) or (None if self.pending else self._any(root))
 
-    def _waits_for_others(self, root: SubGroup) -> bool:
-        """Say whether it has pending pods that may not start: the group is not ready."""
-        has_pending = self.ledger.open_groups.get(self.group.key, 0) > 0
-        return has_pending and not self._is_whole(root)
+    def _any(self, sub_group: SubGroup) -> Chunk | None:
+        """Return one pod that may start, needed or not."""
+        if sub_group.is_leaf:
+            pods = self._eligible(self.group.leaves[sub_group.name], 1)
+            return Chunk(sub_group, pods) if pods else None
+        parts = (self._any(child) for child in self._order(sub_group))
+        part = next((part for part in parts if part is not None), None)
+        return None if part is None else Chunk(sub_group, (), (part,))
 
     def _flat(self, root: SubGroup) -> Chunk | None:
         leaf = self.group.leaf

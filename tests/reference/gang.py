@@ -84,6 +84,23 @@ class Tree:
         below = [c for c in self.children_in_order(part) if not has_enough(c, self.have)]
         return [pod for child in below[:short] for pod in self._lacking(child)]
 
+    def returning(self) -> list[Pod]:
+        """Return what starts of a group that can not have its minimum: what there is of it, or one."""
+        return self._part_of(self.root) or self._first(self.root)
+
+    def _part_of(self, part: SubGroup) -> list[Pod]:
+        """What there is of what a part lacks."""
+        if part.is_leaf:
+            return self.pending[part.name][: max(0, part.min_members - self.have[part.name])]
+        short = needed(part) - self._held(part)
+        below = [c for c in self.children_in_order(part) if not has_enough(c, self.have)]
+        return [pod for child in below[: max(0, short)] for pod in self._part_of(child)]
+
+    def _first(self, part: SubGroup) -> list[Pod]:
+        if part.is_leaf:
+            return self.pending[part.name][:1]
+        return next(filter(None, map(self._first, self.children_in_order(part))), [])
+
     def _growth(self, part: SubGroup) -> list[Pod]:
         """One step of growth of a part that has enough."""
         if part.is_leaf:
