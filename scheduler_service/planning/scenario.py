@@ -25,6 +25,8 @@ from scheduler_service.planning.victims import Entry, Step
 
 _LOST = frozenset({states.RELEASING, states.PENDING})
 _AWAY = _LOST | {states.PIPELINED}
+ONE_BY_ONE = 16
+"""Gangs of so many pods get room pod by pod; for larger ones that would be too many what-ifs."""
 CLOSE_LOOK = 64
 """After so many victims, larger steps: the work stays in proportion to the victims."""
 TRIES_FOR_ONE = 24
@@ -82,6 +84,8 @@ class Search:
     released: list[Entry] = field(default_factory=list)
     """Victims that were released at once."""
     _steps: list[Step] = field(default_factory=list)
+    _turn: dict[int, int] = field(default_factory=dict)
+    """When a step was walked to, by its first pod: losses are judged in this order."""
     _source: Iterator[Step] | None = None
     simulations: int = 0
 
@@ -99,22 +103,20 @@ class Search:
         return len(self._steps)
 
     def _walk(self, gone: frozenset[int]) -> Iterator[Step]:
-        """Yield the victims in order, without pods that are victims already."""
+        """Yield the victims in order, without those that are victims already."""
         number = 0
         source = self._source or iter(())
         while True:
             if number == len(self._steps):
-                self._steps.extend(islice(source, 1))
+                for step in islice(source, 1):
+                    self._turn[step.pods[0]] = number
+                    self._steps.append(step)
                 if number == len(self._steps):
                     return
             step = self._steps[number]
             number += 1
             if gone.isdisjoint(step.pods):
                 yield step
-                continue
-            rest = step.only(lambda pod: pod not in gone)
-            if rest.pods:
-                yield rest
 
     # -- one pod for one pod -----------------------------------------------------------------
 
@@ -214,10 +216,11 @@ class Search:
     def _sweep(self) -> bool:
         """Make room for pods that are alike in one pass, if all victims are on one node each.
 
-        What growing pod by pod would find: each node gives its victims once they make room for
-        one pod more. One try at the end; whatever does not fit this picture is left to `_grow`.
+        What growing pod by pod would find if no victim came back: each node gives its victims
+        once they make room for one pod more. One try at the end; whatever does not fit this
+        picture is left to `_grow`, and small gangs are.
         """
-        if len(self.chunk.members()) == 1 or not self.group.is_flat:
+        if len(self.chunk.members()) <= ONE_BY_ONE or not self.group.is_flat:
             return False
         filters = room.Room(self.board, self.chunk.members())
         if not filters.is_alike:
@@ -242,7 +245,7 @@ class Search:
     # -- one node at a time ------------------------------------------------------------------
 
     def _grow(self, total: int) -> bool:
-        """Make room for 1, 2, 4, … pods, keeping the victims found, then for all of them."""
+        """Make room for 1, 2, 3, … pods, keeping the victims found; in larger steps for many."""
         recorded: list[Step] = []
         low, high = 0, 1
         while low < high <= total:
@@ -250,10 +253,10 @@ class Search:
             if found is None:
                 break
             recorded, low = found, high
-            high = min(2 * high, total)
+            high = high + 1 if total <= ONE_BY_ONE else min(2 * high, total)
         if low == total:
             return True
-        if low == 0:
+        if low == 0 or total <= ONE_BY_ONE:
             return False
         while high - low > 1:
             middle = (low + high) // 2
@@ -332,7 +335,8 @@ class Search:
             for pod in step.pods:
                 board.evict(pod)
         if self.settling.settle(self.group, part, steps):
-            lost = _only(steps, lambda pod: state[pod] in _LOST)
+            in_order = sorted(steps, key=lambda step: self._turn[step.pods[0]])
+            lost = _only(in_order, lambda pod: state[pod] in _LOST)
             if self.is_allowed(part, lost):
                 # A gang is kept as a whole: evicting only its moved pods next time would break it.
                 found = [step for step in steps if any(state[pod] in _AWAY for pod in step.pods)]
