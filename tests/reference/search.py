@@ -1,8 +1,8 @@
 """What-ifs and the search among them: kai-core 5.3 to 5.5 with the points of FORMAT.md.
 
 A what-if is a copy of all places. What the texts leave open and could decide raises `Ambiguous`.
-What is bound or moved is not asked again in the same cycle (no pod is both bound and evicted), what is
-promised not by the same action, and in consolidation neither is what was looked at and stayed.
+What is bound or moved is not asked again in the same cycle (no pod is both bound and evicted), what was
+served not by the same action, and in consolidation neither is what was looked at and stayed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -41,19 +41,25 @@ class Search(Reference):
         self.touched: set[str] = set()
         """Groups of which this run has bound or moved a pod: left alone from now on."""
         self.promised: set[str] = set()
-        """Groups to which this action has promised something: left alone by it."""
+        """Groups that this action has served: left alone by it."""
         self.moves_only = False
         """Whether the action is consolidation: it leaves alone whom it looked at, too (ours; the texts ask again)."""
 
     # -- books of a what-if -----------------------------------------------------------------------
 
     def node_now(self, name: str) -> NodeNow:
-        """Return a node with who is on it; who is promised another place leaves it."""
+        """Return a node with who is on it; who is promised another place leaves it.
+
+        A promise that is dropped frees what was promised: it never held anything.
+        """
         found = super().node_now(name)
         for pod in self.snapshot.pods:
             old = self.was.get(pod.key)
-            place = self.places[pod.key]
-            if old is not None and old.node == name and place.state is PodState.PIPELINED:
+            if old is None or old.node != name:
+                continue
+            if old.state is PodState.PIPELINED:
+                found.holders = [h for h in found.holders if h.pod is not pod or h.kind != LEAVES]
+            elif self.places[pod.key].state is PodState.PIPELINED:
                 found.holders.append(Holder(pod, LEAVES, old.devices))
         return found
 
@@ -71,11 +77,18 @@ class Search(Reference):
         """Return what starts next of a group."""
         if self.job is not None and key == self.job.key:
             return list(self.job.part)
-        tree = self.tree(key)
-        if found := tree.next_pods():
-            return found
-        back = {pod.key for pod in self.members[key]} & self.evicted
-        return [pod for pods in tree.pending.values() for pod in pods if pod.key in back]
+        return self.tree(key).next_pods() or self._returning(key)
+
+    def _returning(self, key: str) -> list[Pod]:
+        """Return what comes back of a group that is not ready: what it lacks of it, else one pod."""
+        pods = [(pod, self.places[pod.key].state) for pod in self.members[key]]
+        kept = [(pod, state) for pod, state in pods if state is not PodState.PENDING]
+        back = [
+            (pod, PodState.PENDING)
+            for pod, state in pods
+            if pod.key in self.evicted and state is PodState.RELEASING
+        ]
+        return Tree(self.groups[key], kept + back).returning()
 
     def place(self, pod: Pod, queue: str, *, firm: bool) -> bool:
         """Promise a pod a place; one that was told to go may keep the one it has."""
@@ -126,7 +139,7 @@ class Search(Reference):
             old = self.places[key]
             self.places[key] = Place(PodState.RELEASING, old.node, old.devices)
         served = self._take_turns(job, {step.group for step in steps})
-        served = served and is_allowed(steps)
+        served = served and is_allowed(sorted(steps, key=lambda step: step.number))
         self.job, self.evicted = None, set()
         if not served:
             self.places, self.was = before
@@ -172,6 +185,7 @@ class Search(Reference):
                 recorded = self._lost_or_moved(found)
                 if count == len(chunk):
                     self._note_who_changed(before[0])
+                    self.promised.add(key)
                     if self.moves_only:
                         self.promised |= {step.group for step in found}
                     return True
@@ -184,16 +198,17 @@ class Search(Reference):
             place = self.places[pod.key]
             if place == before[pod.key] or place.state is PodState.RELEASING:
                 continue  # who lost something may lose more
-            left = self.touched if pod.key in self.was else self.promised
-            left.add(pod.group)
+            if pod.key in self.was:
+                self.touched.add(pod.group)
 
     def _lost_or_moved(self, steps: Iterable[Step]) -> list[Step]:
-        found = []
-        for step in steps:
-            pods = tuple(pod for pod in step.pods if pod.key in self.was)
-            if pods:
-                found.append(Step(step.group, pods, step.is_core))
-        return found
+        """Return what goes again when one pod more is asked for.
+
+        Who stays promised counts as moved (5.5). A gang of which a pod lost its place goes as a
+        whole: 5.6 lets none be broken.
+        """
+        away = (PodState.RELEASING, PodState.PIPELINED)
+        return [s for s in steps if any(self.places[pod.key].state in away for pod in s.pods)]
 
     def _popped(self, recorded: list[Step], stack: Stack) -> Iterator[list[Step]]:
         """Yield all that may have to go so far, one more each time."""

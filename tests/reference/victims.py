@@ -26,6 +26,8 @@ class Step:
     pods: tuple[Pod, ...]
     is_core: bool
     """Whether this is all that the group needs: without it nothing of the group is left."""
+    number: int
+    """How many had to go before it: losses are judged in this order (appendix B, 3)."""
 
     @property
     def keys(self) -> set[str]:
@@ -71,8 +73,9 @@ class Stack:
         self.groups = set(groups)
         self.protected = protected
         self.gone: set[str] = set()
+        self.count = 0
         self.lost: dict[str, Amount] = dict.fromkeys(now.queues, ZERO)
-        """By queue, what was taken off it and those below so far."""
+        """By queue, what the groups held whose turn has come, each time whole (3.5)."""
         self.books: Books = now.books()
 
     def _states(self, key: str) -> States:
@@ -104,13 +107,13 @@ class Stack:
             if not pods or ((is_core or is_short) and key in self.protected):
                 self.groups.discard(key)
                 continue
-            self.gone |= {pod.key for pod in pods}
             for queue in self.books.path(self.now.groups[key].queue):
-                for pod in pods:
-                    self.lost[queue.name] = plus(self.lost[queue.name], self.now.held(pod))
+                self.lost[queue.name] = plus(self.lost[queue.name], self._held(key))
+            self.gone |= {pod.key for pod in pods}
             if not any(state in COUNTS_FOR_QUEUE for _, state in self._states(key)):
                 self.groups.discard(key)
-            return Step(key, tuple(pods), is_core)
+            self.count += 1
+            return Step(key, tuple(pods), is_core, self.count)
         return None
 
     def _worst(self) -> str:
