@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from scheduler_service.ledger.groups import Group
+from scheduler_service.ledger.nodes import NodeTable
 from scheduler_service.ledger.queues import ZERO, Amounts
+from scheduler_service.ledger.shape import MEMORY
 from scheduler_service.model.pod_group import Preemptibility
 from scheduler_service.model.reasons import MovedFor, NotMovable, Reason
 from scheduler_service.planning import candidates, staleness
@@ -82,13 +84,22 @@ def _free_milli(board: Board) -> int:
     free = sum(gpus for gpus in nodes.all_gpu if gpus > 0) * 1000
     if not any(nodes.shared):
         return free
+    by_memory = any(shape.kind == MEMORY for shape in board.ledger.shapes.shapes)
+    largest = board.sizes.largest if by_memory else 0
     for row, shared in enumerate(nodes.shared):
-        size = nodes.gpu_memory[row]
-        for share in shared.values():
+        for device, share in shared.items():
             stays = share.staying + share.promised
             if stays > 0:
+                size = _size_for(nodes, row, device, largest)
                 free += max(0, size - stays) * 1000 // size + 1
     return free
+
+
+def _size_for(nodes: NodeTable, row: int, device: str, largest: int) -> int:
+    """Return the GPU on which what shares this one takes the smallest part: by memory the largest."""
+    model = nodes.models[row]
+    size = nodes.size_of(row, device)
+    return size if model is None or model.gpu_memory_mib is None else max(size, largest)
 
 
 def _movable(room: MakingRoom, wish: Wish) -> dict[int, Sequence[Entry]]:
