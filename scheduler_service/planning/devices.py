@@ -85,7 +85,7 @@ def choose(
     opened = max(may_open if spread else 0, shape.devices - len(rooms))
     if rank is not None and rooms:
         rooms, opens = _least_dear(nodes, row, need, rooms, rank)
-        opened = may_open if opens else opened
+        opened = may_open if opens else 0
     joined = rooms[: shape.devices - opened]
     devices = (*joined, *fresh(opened)) if opened else tuple(joined)
     waits = (

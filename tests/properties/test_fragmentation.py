@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import msgspec
 from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from bench import shapes
 from scheduler_service.ledger import states
@@ -97,9 +98,38 @@ class Plainly:
         cost += 50_000 * cpu // self.most_cpu + 50_000 * kept // self.most_gpu
         return cost + fragmentation.costs(self.board).hosting.price(nodes.class_of[row]) * asked
 
+    def device(self, row: int, shape) -> str | None:
+        """Return the shared GPU of a node that a part takes: the least dear; None: a free one."""
+        nodes, memory = self.nodes, self.nodes.gpu_memory[row]
+        cpu = nodes.all_cpu[row] - shape.milli_cpu
+        ram = nodes.all_memory[row] - shape.memory_bytes
+        need = shape.need_on(memory)
+        part = shape.milli or min(GPU, -(-shape.mib * GPU // memory))
+        left = self.left(row)
+        unchanged = self.fragments(row, left, cpu, ram)
 
-def board_of(cluster: Cluster) -> Board:
-    return Board.of(Ledger.from_snapshot(cluster.snapshot), LEAST, NOW_MS)
+        def dear(rest: int) -> int:
+            after = left.copy()
+            after[after.index(rest)] = max(0, rest - part)
+            growth = self.fragments(row, after, cpu, ram) - unchanged
+            return growth * 1000 // self.total + 10_000 * self.split.waste(rest, min(part, rest))
+
+        choices: list[tuple[bool, int, bool, str]] = []
+        for name, share in nodes.shared[row].items():
+            stays, held = share.staying + share.promised, share.staying + share.leaving
+            if 0 < stays <= memory - need:
+                waits = held == 0 or held + need > memory
+                choices.append((waits, dear((memory - stays) * GPU // memory), False, name))
+        free = min(nodes.idle_gpu[row], nodes.all_gpu[row])
+        if choices and free > 0 and nodes.all_slots[row] > 1:
+            choices.append((False, dear(GPU), True, ""))
+        return min(choices)[3] or None if choices else None
+
+
+def board_of(cluster: Cluster, shared_gpu: str = "pack") -> Board:
+    placement = msgspec.structs.replace(LEAST.placement, shared_gpu=shared_gpu)
+    policy = msgspec.structs.replace(LEAST, placement=placement)
+    return Board.of(Ledger.from_snapshot(cluster.snapshot), policy, NOW_MS)
 
 
 @given(clusters())
@@ -123,6 +153,26 @@ def test_a_place_costs_what_the_definition_says_and_the_index_finds_the_least(cl
             for row, _ in anew.in_order():
                 assert cost(row) == plainly.cost(row, shape)
         Placer(board, group, board.all_nodes).place(Chunk(leaf.spec, (pod,)))
+
+
+@given(clusters(), st.sampled_from(["pack", "spread"]))
+@PROFILE
+def test_a_part_takes_the_gpu_of_its_node_that_the_definition_says(cluster: Cluster, shared: str):
+    board = board_of(cluster, shared)
+    ledger, plainly = board.ledger, Plainly(board)
+    for _, pod in sorted(ledger.pods.row_of.items()):
+        shape, group, leaf = ledger.shape_of(pod), ledger.group_of(pod), ledger.pods.leaf[pod]
+        if ledger.pods.state[pod] != states.PENDING or group is None or leaf is None:
+            continue
+        mark, chunk = board.checkpoint(), Chunk(leaf.spec, (pod,))
+        if not Placer(board, group, board.all_nodes).place(chunk) or not shape.is_shared:
+            continue
+        row, taken = ledger.pods.node[pod], ledger.pods.devices[pod]
+        board.rollback(mark)
+        if shape.devices == 1:
+            wanted = plainly.device(row, shape)
+            assert taken == (wanted,) if wanted else taken[0] not in ledger.nodes.shared[row]
+        Placer(board, group, board.all_nodes).place(chunk)
 
 
 @given(clusters())
