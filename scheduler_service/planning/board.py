@@ -7,7 +7,7 @@ is committed. Nothing here outlives the plan.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,8 @@ class Board:
     devices: DeviceNames = field(default_factory=DeviceNames)
     kept: Kept | None = None
     """What is kept for a group that waits for more room than is free."""
+    set_aside: Mapping[str, str] = field(default_factory=dict)
+    """Groups that met an internal error, with its name: nothing is done for or to them."""
     ages: dict[str, int] = field(default_factory=dict)
     """By how many points of priority waiting groups are lifted, of those that are."""
     touched: list[int] = field(default_factory=list)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from scheduler_service.ledger import states
 from scheduler_service.ledger.groups import Group
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.plan import Plan, Waiting, Work
 from scheduler_service.model.policy import Action, Policy
-from scheduler_service.model.reasons import Reason, WaitsForRelease
+from scheduler_service.model.reasons import PlanningFailed, Reason, WaitsForRelease
 from scheduler_service.model.resources import Resources
-from scheduler_service.planning import holds, moments
+from scheduler_service.planning import faults, holds, moments
 from scheduler_service.planning.actions import (
     allocate,
     consolidate,
@@ -31,11 +31,21 @@ ACTION_TABLE: Mapping[Action, Callable[[Board], None]] = {
 
 
 def plan(ledger: Ledger, policy: Policy, now_ms: int) -> Plan:
-    """Return what should happen now, and why everything else waits."""
+    """Return what should happen now, and why everything else waits.
+
+    A group that meets an internal error is left out and says so; the others are planned for.
+    """
+    return faults.without_the_faulty(lambda aside: _plan(ledger, policy, now_ms, aside))
+
+
+def _plan(ledger: Ledger, policy: Policy, now_ms: int, aside: faults.Aside) -> Plan:
     mark = ledger.checkpoint()
     written = ledger.journal.written
     try:
+        for key in aside:
+            ledger.journal.put(ledger.open_groups, key, 0)
         board = Board.of(ledger, policy, now_ms)
+        board.set_aside = aside
         mark_stuck(board)
         if policy.hold_ms and ledger.holds:
             holds.honour(board)
@@ -113,7 +123,17 @@ def _waiting(board: Board) -> list[Waiting]:
         back_off = board.ledger.back_offs.get(group.key)
         until = back_off.until_ms if back_off and back_off.until_ms > board.now_ms else None
         result.append(Waiting(group.key, _reasons(board, group), place, overall, until))
+    result.extend(_left_out(board, last=len(result)))
     return result
+
+
+def _left_out(board: Board, last: int) -> Iterator[Waiting]:
+    """Yield who was left out for an internal error, at the end of everything."""
+    actions = [action for action in board.policy.actions if action != "evict_stale_gangs"]
+    for place, (key, error) in enumerate(board.set_aside.items(), start=last + 1):
+        if board.ledger.groups[key].count(states.PENDING):
+            why = (PlanningFailed(error),)
+            yield Waiting(key, tuple((action, why) for action in actions), place, place)
 
 
 def _waiting_groups(board: Board) -> list[Group]:
@@ -124,7 +144,7 @@ def _waiting_groups(board: Board) -> list[Group]:
         group = ledger.group_of(pod)
         if group is not None and ledger.pods.state[pod] == states.PIPELINED:
             keys.add(group.key)
-    return [ledger.groups[key] for key in keys]
+    return [ledger.groups[key] for key in keys - board.set_aside.keys()]
 
 
 def _reasons(board: Board, group: Group) -> tuple[tuple[Action, tuple[Reason, ...]], ...]:

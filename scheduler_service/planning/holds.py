@@ -32,7 +32,8 @@ def honour(board: Board) -> None:
     """
     places = _places(board)
     found = {group.key: group for pod in places if (group := board.ledger.group_of(pod))}
-    groups = sorted(found.values(), key=lambda group: _demand(board, group, places))
+    rest = [group for group in found.values() if group.key not in board.set_aside]
+    groups = sorted(rest, key=lambda group: _demand(board, group, places))
     policy = board.policy
     for number in range(TRIES):
         if number == TRIES - 1:

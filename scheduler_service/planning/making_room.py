@@ -22,7 +22,7 @@ from scheduler_service.model.reasons import (
     PreemptionDelay,
     Reason,
 )
-from scheduler_service.planning import capacity_check, tree
+from scheduler_service.planning import capacity_check, faults, tree
 from scheduler_service.planning.alike import Swaps
 from scheduler_service.planning.board import Board
 from scheduler_service.planning.candidates import incomplete, not_ready, pending_groups
@@ -221,7 +221,9 @@ class MakingRoom:
         mark = board.checkpoint()
         try:
             is_solved = search.solve()
-        except Exception as error:  # noqa: BLE001 - one group's fault must not stop the cycle
+        except Exception as error:
+            if faults.is_of_another(error, wish.group):
+                raise
             board.rollback(mark)
             return PlanningFailed(type(error).__name__)
         if is_solved:

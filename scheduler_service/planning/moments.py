@@ -32,12 +32,13 @@ def _of_those_who_wait(board: Board) -> Iterator[int]:
     """Yield when delays before others may be asked to leave are over, and reservations begin."""
     ledger, policy, now = board.ledger, board.policy, board.now_ms
     for key, pending in ledger.open_groups.items():
-        model = ledger.groups[key].model
+        group = ledger.groups[key]
+        model = group.model
         if not pending:
             continue
         if model.preemption_delay_ms and (model.made_ms or model.last_evicted_ms):
             since = max(model.made_ms or 0, model.last_evicted_ms or 0)
-            if any(pod in board.evict_reasons for pod in ledger.groups[key].pods()):
+            if any(pod in board.evict_reasons for pod in group.pods()):
                 since = now
             yield since + model.preemption_delay_ms
         if policy.reserve_after_ms > 0 and model.waits_since_ms is not None:
@@ -57,5 +58,5 @@ def _of_those_who_run(board: Board) -> Iterator[int]:
         return
     for group in ledger.groups.values():
         started = group.model.started_ms
-        if started is not None:
+        if started is not None and group.key not in board.set_aside:
             yield from (started + time for time in times)

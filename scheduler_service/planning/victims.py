@@ -141,8 +141,10 @@ class Pool:
         stacks: list[list[Entry]] = [[] for _ in ledger.queues.models]
         works = [ledger.queues.runs_work(row) for row in range(len(stacks))]
         works.append(False)  # no queue
-        before = ledger.before
+        before, aside = ledger.before, board.set_aside
         for group in ledger.groups.values():
+            if aside and group.key in aside:
+                continue
             queue, model, leaf = group.queue, group.model, group.leaf
             # Most groups are one pod that runs, may be preempted and is needed: asked right here.
             if (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from scheduler_service.ledger import states
 from scheduler_service.ledger.groups import Group
 from scheduler_service.model.reasons import ClaimUnusable, GangShort, PlanningFailed
-from scheduler_service.planning import candidates, capacity_check, placement, plain
+from scheduler_service.planning import candidates, capacity_check, faults, placement, plain
 from scheduler_service.planning.board import Board, Mark
 from scheduler_service.planning.candidates import incomplete, pending_groups
 from scheduler_service.planning.dealing import Dealing
@@ -43,7 +43,9 @@ def run(board: Board) -> None:
                 or _start(board, group, chunk, unfit, mark)
                 or _squeeze_in(board, group, chunk)
             )
-        except Exception as error:  # noqa: BLE001 - one group's fault must not stop the cycle
+        except Exception as error:
+            if faults.is_of_another(error, group):
+                raise
             board.rollback(mark)
             board.say("allocate", group, PlanningFailed(type(error).__name__))
             continue

@@ -11,8 +11,10 @@ from scheduler_service.planning.board import Board
 def run(board: Board) -> None:
     """Note who is below its minimum since when, and tell those to go whose grace is over."""
     groups = board.ledger.groups
-    for key in sorted(key for key in board.ledger.gangs if staleness.is_stale(groups[key])):
+    for key in sorted(board.ledger.gangs.keys() - board.set_aside.keys()):
         group = groups[key]
+        if not staleness.is_stale(group):
+            continue
         since = staleness.stale_since(board, group)
         board.stale[key] = since
         if staleness.is_over(board, group):
