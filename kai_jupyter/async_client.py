@@ -15,6 +15,7 @@ import httpx
 from kai_jupyter import calls
 from kai_jupyter.errors import ServiceUnreachable
 from kai_jupyter.finding import Endpoint, find_service
+from kai_jupyter.own_runner import ensure_runner
 from kai_jupyter.sse import EventReader
 from kai_jupyter.transport import (
     FOLLOW_WAIT_S,
@@ -127,7 +128,14 @@ class AsyncKaiClient:
 
     async def submit(self, ask: Submit, *, idempotency_key: str | None = None) -> PodGroupView:
         """Ask for devices. The same key again returns the first group again."""
+        await self.ensure_runner()
         return await self.send(calls.submit(ask, idempotency_key or uuid.uuid4().hex))
+
+    async def ensure_runner(self) -> None:
+        """See to it that this person's runner is there, where the service is the machine's shared one."""
+        await self.connect()
+        if self._endpoint is not None and self._endpoint.socket:
+            await asyncio.to_thread(ensure_runner, self._endpoint)
 
     async def groups(
         self, *, queue: str | None = None, state: str | None = None, mine: bool = False

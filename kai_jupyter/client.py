@@ -19,6 +19,7 @@ from kai_jupyter import calls
 from kai_jupyter.async_client import AsyncKaiClient
 from kai_jupyter.errors import KaiRequestError, ServiceUnreachable
 from kai_jupyter.finding import Endpoint, find_service, signing_key
+from kai_jupyter.own_runner import ensure_runner
 from kai_jupyter.sse import EventReader
 from kai_jupyter.transport import (
     FOLLOW_WAIT_S,
@@ -128,6 +129,7 @@ class KaiClient:
 
     def submit(self, ask: Submit, *, idempotency_key: str | None = None) -> PodGroupView:
         """Ask for devices. The same key again returns the first group again."""
+        ensure_runner(self._endpoint)
         return self.send(calls.submit(ask, idempotency_key or uuid.uuid4().hex))
 
     def groups(

@@ -34,6 +34,8 @@ from scheduler_service.wire.codec import encode
 
 EVENT_SCHEMA = "https://schema.kai.dev/jupyter/pod-group/v1"
 SCHEMA_FILE = Path(__file__).parent / "event_schemas" / "pod_group.yaml"
+RUNNER_LOOK_S = 30.0
+"""Between two looks whether this person's runner is there."""
 
 
 class KaiExtensionApp(ExtensionApp):
@@ -173,7 +175,15 @@ class KaiExtensionApp(ExtensionApp):
             asyncio.create_task(self.relay.run()),
             asyncio.create_task(self.kernels.run()),
             asyncio.create_task(self.returns.run()),
+            asyncio.create_task(self._keep_runner()),
         ]
+
+    async def _keep_runner(self) -> None:
+        """Keep this person's runner alive, where the service is the machine's shared one."""
+        while True:
+            with contextlib.suppress(KaiJupyterError):  # the page is told by the stream
+                await self.client.ensure_runner()
+            await asyncio.sleep(RUNNER_LOOK_S)
 
     async def stop_extension(self) -> None:
         """Stop listening. The service and what it runs go on; kernels that wait keep their places."""

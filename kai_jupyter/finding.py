@@ -111,9 +111,16 @@ def _is_loopback(url: str) -> bool:
 
 
 def _machine_wide() -> Endpoint | None:
-    if locate.MACHINE_SOCKET.is_socket():
-        return Endpoint(url="http://kai.localhost", socket=str(locate.MACHINE_SOCKET))
-    return None
+    """Return the shared service of this machine, where there is one; away or not, none is started beside it."""
+    path = locate.machine_socket()
+    return Endpoint(url=locate.SOCKET_URL, socket=str(path)) if _is_socket(path) else None
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.is_socket()
+    except OSError:  # its folder is not ours to look into, so neither is what is in it
+        return False
 
 
 def _running() -> Endpoint | None:

@@ -132,6 +132,11 @@ class GroupsHandler(KaiHandler):
     async def post(self) -> None:
         """Submit a group; a lease for a kernel of this server gets the kernel's process."""
         self.prepare_write()
+        try:
+            await self.kai.client.ensure_runner()
+        except ServiceUnreachable as error:
+            self.finish_problem(away(error))
+            return
         body = self._completed(self.request.body)
         await self.relay_request("POST", f"{calls.API}/pod-groups", body=body)
 

@@ -13,6 +13,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from scheduler_service.api.authenticators import Authenticator, Credentials
+from scheduler_service.api.machine_socket import PEER_UID
 from scheduler_service.errors import RequestError
 from scheduler_service.ports import ADMIN, READ, REQUEST, Caller, SchedulerPort
 
@@ -46,7 +47,7 @@ async def port_of(request: Request) -> SchedulerPort:
 async def caller_of(request: Request) -> Caller:
     """Return who asks. Raises `RequestError` (401) for nobody."""
     authenticators: Sequence[Authenticator] = request.app.state.authenticators
-    credentials = Credentials(token=_bearer(request))
+    credentials = Credentials(token=_bearer(request), peer_uid=_peer_uid(request))
     for authenticator in authenticators:
         caller = await authenticator.caller_of(credentials)
         if caller is not None:
@@ -112,6 +113,13 @@ def _unknown(what: str, *, why: str, hint: str) -> RequestError:
 def _bearer(request: Request) -> str | None:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() or None if scheme.lower() == "bearer" else None
+
+
+def _peer_uid(request: Request) -> int | None:
+    """Return which account connected, on the machine's socket."""
+    state = request.scope.get("state") or {}
+    uid = state.get(PEER_UID)
+    return uid if isinstance(uid, int) else None
 
 
 def _with_scope(caller: Caller, scope: str) -> Caller:

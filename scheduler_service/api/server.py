@@ -73,10 +73,15 @@ async def serve(
     *,
     stop: asyncio.Event,
     on_listening: Callable[[], None],
+    protocol: type[asyncio.Protocol] | None = None,
 ) -> None:
-    """Serve `app` until `stop`; then end its streams, let answers finish, and return."""
+    """Serve `app` until `stop`; then end its streams, let answers finish, and return.
+
+    `protocol`: what speaks HTTP on a connection, where it must know more of it than the bytes.
+    """
     config = uvicorn.Config(
         app,
+        http=protocol or "auto",
         log_config=None,
         access_log=False,
         lifespan="off",

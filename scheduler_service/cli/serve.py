@@ -49,13 +49,15 @@ def serve(**flags: Any) -> None:
 
         asyncio.run(serve_cluster.run(settings))
         return
-    from scheduler_service.cli import serving
+    from scheduler_service.cli import serve_shared, serving
 
+    if settings.shared:
+        serve_shared.refuse_unfit(settings)
     with serving.only_one(settings.state_dir) as running:
         if running is not None:
             click.echo(running)
             return
-        asyncio.run(serving.run(settings))
+        asyncio.run((serve_shared if settings.shared else serving).run(settings))
 
 
 __all__ = ["Settings", "serve"]

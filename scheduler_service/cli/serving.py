@@ -77,7 +77,7 @@ async def run(settings: Settings) -> None:
     """Serve until a signal, or in embedded mode until nobody needs it."""
     from scheduler_service.service import Service
 
-    _refuse_missing(settings.queues)
+    refuse_missing(settings.queues)
     state = settings.state_dir
     authenticators: list[Authenticator] = [owner_of_token_file(state / "token")]
     if settings.hub_url:
@@ -99,7 +99,7 @@ async def run(settings: Settings) -> None:
         await service.stop()
 
 
-def _refuse_missing(queues: Path | None) -> None:
+def refuse_missing(queues: Path | None) -> None:
     """A queue file that was named and is not there is a slip of the pen, not a wish for the default queue."""
     if queues is not None and not queues.is_file():
         raise ConfigurationError(

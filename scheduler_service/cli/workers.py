@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--url", help="Address of the service; without it: the one of the state directory.")
 @click.option(
+    "--socket",
+    type=click.Path(path_type=Path),
+    help="Socket of this machine's shared service; no token is needed there.",
+)
+@click.option(
     "--token-file",
     type=click.Path(path_type=Path),
     help="Your token; without it: the state directory's.",
@@ -29,11 +34,20 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Where the pods have their folders. [KAI_STATE_DIR]",
 )
-def runner(url: str | None, token_file: Path | None, state_dir: Path | None) -> None:
+def runner(
+    url: str | None, socket: Path | None, token_file: Path | None, state_dir: Path | None
+) -> None:
     """Start and watch the processes of your granted requests, until the service sends it away."""
     from scheduler_service.errors import ConfigurationError
-    from scheduler_service.runner.main import run_runner
+    from scheduler_service.runner.main import run_own_runner, run_runner
 
+    if socket is not None:
+        run_own_runner(
+            socket=socket.absolute(),
+            state_dir=(state_dir or locate.own_runner_dir()).absolute(),
+            key_file=locate.signing_key_path().absolute(),
+        )
+        return
     state = (state_dir or locate.state_dir()).absolute()
     lock = locate.read_lock(state)
     address = url or (lock.url if lock else None)

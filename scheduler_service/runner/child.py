@@ -47,12 +47,20 @@ def obstacle(plan: StartPlan) -> NotStarted | None:
     program = plan.argv[0]
     folders = [""] if "/" in program else os.get_exec_path(plan.env)
     places = [Path(plan.cwd, folder, program) for folder in folders]
-    if any(place.is_file() and os.access(place, os.X_OK) for place in places):
+    if any(_is_there(place) and place.is_file() and os.access(place, os.X_OK) for place in places):
         return None
-    if any(place.exists() for place in places):
+    if any(_is_there(place) for place in places):
         error = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return NotStarted(NOT_EXECUTABLE, "command_not_executable", _not_run(program, error))
     return NotStarted(NOT_FOUND, "command_not_found", _not_found(program))
+
+
+def _is_there(place: Path) -> bool:
+    """Whether something of that name can be seen; a folder of the PATH may be closed to this person (root's own)."""
+    try:
+        return place.exists()
+    except PermissionError:
+        return False
 
 
 def start(plan: StartPlan) -> Started | NotStarted:

@@ -46,7 +46,9 @@ class Connection:
         self._options = options
         self._url = options.url.rstrip("/")
         self._token_file = options.token_file
-        self._client = httpx.AsyncClient(timeout=PATIENCE, trust_env=False)
+        self._socket = options.socket
+        transport = httpx.AsyncHTTPTransport(uds=str(self._socket)) if self._socket else None
+        self._client = httpx.AsyncClient(timeout=PATIENCE, trust_env=False, transport=transport)
         self._disowned: set[str] = set()
         self.lost: set[str] = set()
         """Incarnations that no book of the service tells of; their folders are kept."""
@@ -94,7 +96,10 @@ class Connection:
         """Wait for orders, up to `LONG_POLL_S`."""
         query = {"runner": name, "wait_s": str(LONG_POLL_S)}
         answer = await self._own("GET", "/runner/orders", params=query)
-        return codec.decode(runner.Orders, answer.json())
+        orders = codec.decode(runner.Orders, answer.json())
+        if orders.exit and self._socket:
+            raise ServiceAway("The shared service ends; its next start finds this runner here.")
+        return orders
 
     async def beat(self, beat: runner.Beat) -> None:
         """Say which pods live."""
@@ -149,7 +154,7 @@ class Connection:
     ) -> httpx.Response:
         """Ask with the person's own token; after a 401 the service may be a new one with a new token."""
         try:
-            headers = _bearer(self._token_file.read_text("ascii").strip())
+            headers = self._own_headers()
         except OSError as error:
             raise self._away(error) from error
         try:
@@ -158,6 +163,11 @@ class Connection:
             if refusal.status == _UNAUTHORISED:
                 raise self._away(refusal) from refusal
             raise
+
+    def _own_headers(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        return _bearer(self._token_file.read_text("ascii").strip())
 
     async def _send(
         self,
@@ -183,6 +193,8 @@ class Connection:
 
     def _away(self, error: Exception) -> ServiceAway:
         """Look whether another service now serves this state directory, for the next try."""
+        if self._socket is not None:
+            return ServiceAway(f"The service at {self._socket} does not answer: {error}")
         lock = locate.read_lock(self._options.state_dir)
         if lock is not None:
             self._url, self._token_file = lock.url, Path(lock.token_path)

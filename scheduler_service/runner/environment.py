@@ -14,7 +14,7 @@ from scheduler_service.wire.runner import StartOrder
 
 LOOPBACK = "127.0.0.1"
 _NOT_INHERITED = ("KAI_", "JUPYTERHUB_", "JPY_")
-_INHERITED_ALL_THE_SAME = frozenset({"KAI_STATE_DIR"})
+_INHERITED_ALL_THE_SAME = frozenset({"KAI_STATE_DIR", "KAI_SOCKET"})
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 

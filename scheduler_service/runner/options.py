@@ -5,13 +5,16 @@ from __future__ import annotations
 import getpass
 import hashlib
 import os
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
+from socket import gethostname
 
 from scheduler_service.wire.signing import load_or_create_key
 
 LOST_AFTER_S = 600.0
+ALONE_EXIT_S = 120.0
+ALONE_EXIT_SHARED_S = 86_400.0
+"""A shared service that comes back starts nobody's runner, so they wait for it."""
 PODS_DIR = "pods"
 
 
@@ -22,7 +25,7 @@ def name_of(state_dir: Path) -> str:
     was lost. So two state directories of one person must not share a name: both would start the same pods.
     """
     place = hashlib.sha256(os.fsencode(state_dir.resolve())).hexdigest()[:8]
-    return f"{getpass.getuser()}@{socket.gethostname()}:{place}"
+    return f"{getpass.getuser()}@{gethostname()}:{place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,12 +33,16 @@ class RunnerOptions:
     """Where the service is, where the pods' folders are, and how patient everybody is."""
 
     url: str
-    token_file: Path
+    token_file: Path | None
+    """None on the machine's socket, where the kernel says whose runner this is."""
     state_dir: Path
-    host: str = field(default_factory=socket.gethostname)
+    socket: Path | None = None
+    """The machine's socket, where the service is a shared one; `url` is then only its name."""
+    key_file: Path | None = None
+    host: str = field(default_factory=gethostname)
     lost_after_s: float = LOST_AFTER_S
     """A pod whose runner has been away for so long is ended by its supervisor."""
-    alone_exit_s: float = 120.0
+    alone_exit_s: float = ALONE_EXIT_S
     """A runner with no pod leaves when the service has been away for so long."""
     start_timeout_s: float = 60.0
     """A supervisor that has not started its pod by then is given up."""
@@ -59,9 +66,11 @@ class RunnerOptions:
 
     @property
     def key_path(self) -> Path:
-        """The person's signing key: `KAI_SIGNING_KEY_FILE`, else in the state directory."""
+        """The person's signing key: `KAI_SIGNING_KEY_FILE`, else as it was set up, else in the state directory."""
         override = os.environ.get("KAI_SIGNING_KEY_FILE")
-        return Path(override) if override else self.state_dir / "signing.key"
+        if override:
+            return Path(override)
+        return self.key_file or self.state_dir / "signing.key"
 
     def key(self) -> bytes:
         """Return the person's signing key; raises `KeyFileExposed` if others may read it."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scheduler_service.ports import LEAD_PREFIX, NAMESPACE_PREFIX, READ, REQUEST, Caller
 from scheduler_service.service.refusals import refusal
-from scheduler_service.settings.queue_file import EVERYBODY, QueueConfig
+from scheduler_service.settings.queue_file import QueueConfig
+from scheduler_service.settings.subjects import is_any_meant
 from scheduler_service.store.records import GroupRecord
 
 
@@ -55,11 +56,6 @@ def sees_names(caller: Caller, queue: str, config: QueueConfig) -> bool:
 
 def may_submit(caller: Caller, queue: str, config: QueueConfig) -> bool:
     """Whether the queue takes requests of the caller."""
-    return leads(caller, queue) or any(
-        subject == EVERYBODY or _is(caller, subject) for subject in config.rules_of(queue).subjects
+    return leads(caller, queue) or is_any_meant(
+        config.rules_of(queue).subjects, caller.user, caller.groups
     )
-
-
-def _is(caller: Caller, subject: str) -> bool:
-    kind, _, name = subject.partition(":")
-    return name == caller.user if kind == "user" else name in caller.groups

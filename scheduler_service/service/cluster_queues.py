@@ -5,7 +5,8 @@ from __future__ import annotations
 from scheduler_service.backends.kubernetes.cluster import KubernetesCluster
 from scheduler_service.backends.kubernetes.decode.queues import RawQueue
 from scheduler_service.grouping.durations import duration_ms
-from scheduler_service.settings.queue_file import EVERYBODY, QueueConfig, QueueRules
+from scheduler_service.settings.queue_file import QueueConfig, QueueRules
+from scheduler_service.settings.subjects import EVERYBODY
 
 
 class ClusterQueues:

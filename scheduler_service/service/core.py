@@ -138,6 +138,7 @@ class Core(Looking):
             move_wait_s=self.settings.move_wait_s,
         )
         self.desk.on_progress = self.refresh
+        self.desk.unclaimed_s = self.settings.unclaimed_s if self.settings.shared else None
         self.queue_source = QueueSource(
             self.settings.queues or state / "queues.yaml", len(self.cluster.node.devices)
         )

@@ -34,6 +34,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "nothing_to_run": (422, "Nothing to run"),
     "not_a_cluster": (422, "This is no cluster"),
     "process_gone": (422, "The process is not there"),
+    "others_process": (403, "The process is somebody else's"),
     "unsigned": (422, "The work is not signed"),
     "unknown_payload": (422, "The payload is not there"),
     "too_many_live": (429, "Too many requests at a time"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from msgspec.structs import replace as with_changes
 
+from scheduler_service.backends.local.people import user_of
 from scheduler_service.ports import Caller, RefusedRequest
 from scheduler_service.service import access, asking
 from scheduler_service.service.core import Core
@@ -22,6 +23,7 @@ from scheduler_service.wire.pod_group import (
     Move,
     PayloadStored,
     PodGroupView,
+    Process,
     Submit,
 )
 from scheduler_service.words.group import state_of
@@ -46,6 +48,7 @@ class Writes(Core):
         asking.refuse_cluster(ask)
         wish = asking.understood(caller, ask, world)
         asking.check_work(ask, world)
+        self._refuse_anothers(caller, ask.process)
         asking.refuse_the_impossible(wish, world)
         self._refuse_a_flood(caller)
         record = self._new_record(caller, ask, wish)
@@ -150,6 +153,7 @@ class Writes(Core):
             )
         if start_ticks(ask.process.pid) != ask.process.start_ticks:
             raise refusal("process_gone", f"Process {ask.process.pid} is not there.", "Ask again.")
+        self._refuse_anothers(caller, ask.process)
         if ask.to_kernel_id is not None:
             record = _of_kernel(record, ask.to_kernel_id)
             self._keep(record)
@@ -159,6 +163,16 @@ class Writes(Core):
             with as_refusal():
                 record = self.desk.move(record, ask.process)
         return self._view_now(record.key, caller)
+
+    def _refuse_anothers(self, caller: Caller, process: Process | None) -> None:
+        """Refuse a lease for a process of somebody else, where several people share the service."""
+        if not self.settings.shared or process is None or user_of(process.pid) == caller.user:
+            return
+        raise refusal(
+            "others_process",
+            f"Process {process.pid} is not one of {caller.user}'s.",
+            "Ask from the program that is to use the GPU, as its own user.",
+        )
 
     async def store_payload(
         self, caller: Caller, chunks: AsyncIterator[bytes], *, limit: int | None = None

@@ -5,7 +5,7 @@ Rule: a fault names file, line, field and what to write there; nothing is guesse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,9 @@ from scheduler_service.model.quantities import parse_bytes, parse_milli_cpu, par
 from scheduler_service.model.queue import Queue
 from scheduler_service.model.resources import QueueShare
 from scheduler_service.settings.located import Located, read
+from scheduler_service.settings.subjects import EVERYBODY, GROUP, USER
 
 FILE_NAME = "queues.yaml"
-EVERYBODY = "*"
 UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 BASE_POLICY = msgspec.structs.replace(
     Policy.default(), actions=tuple(action for action in ACTIONS if action != "consolidate")
@@ -34,9 +34,10 @@ AMOUNTS: Mapping[str, Callable[[str], int]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRules:
-    """Who may submit (``*``, ``user:ana``, ``group:vision``), whether names are shown, when a lease counts as idle."""
+    """Who may submit (``*``, ``user:ana``, ``group:vision``), who leads, whether names are shown, what is idle."""
 
     subjects: tuple[str, ...] = (EVERYBODY,)
+    leads: tuple[str, ...] = ()
     show_names: bool = False
     idle_after_s: int = 900
     idle_release_s: int | None = None
@@ -53,6 +54,14 @@ class QueueConfig:
     def rules_of(self, queue: str) -> QueueRules:
         """Return the rules of a queue."""
         return self.rules.get(queue, QueueRules())
+
+    def leads_of(self, queue: str) -> Iterator[str]:
+        """Yield who answers for a queue: whom it names, and whom those above it name."""
+        parents = {each.name: each.parent for each in self.queues}
+        name: str | None = queue
+        while name is not None:
+            yield from self.rules_of(name).leads
+            name = parents.get(name)
 
 
 def default_config(whole_gpus: int) -> QueueConfig:
@@ -159,10 +168,20 @@ def _subjects(at: Located) -> dict[str, Any]:
     found = []
     for item in at.items():
         text = item.text()
-        if text != EVERYBODY and text.partition(":")[0] not in {"user", "group"}:
+        if text != EVERYBODY and text.partition(":")[0] not in {USER, GROUP}:
             raise item.refuse(f"{text!r} names nobody.", 'Write "*", user:NAME or group:NAME.')
         found.append(text)
     return {"subjects": tuple(found)}
+
+
+def _leads(at: Located) -> dict[str, Any]:
+    for item in at.items():
+        if item.text() == EVERYBODY:
+            raise item.refuse(
+                "everybody can not lead a queue.",
+                "Write user:NAME or group:NAME; who leads sees and ends the work of others.",
+            )
+    return {"leads": _subjects(at)["subjects"]}
 
 
 def _show_names(at: Located) -> dict[str, Any]:
@@ -186,6 +205,7 @@ def _idle(at: Located) -> dict[str, Any]:
 
 _RULES: Mapping[str, Callable[[Located], dict[str, Any]]] = {
     "subjects": _subjects,
+    "leads": _leads,
     "show_names": _show_names,
     "idle": _idle,
 }

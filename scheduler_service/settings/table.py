@@ -12,11 +12,15 @@ import yaml
 
 from scheduler_service.errors import ConfigurationError
 from scheduler_service.settings.numbers import Unfit, whole
-from scheduler_service.wire.locate import state_dir
+from scheduler_service.wire.locate import MACHINE_SOCKET, state_dir
 
 CONFIG_NAME = "kai.yaml"
+MACHINE_STATE = Path("/var/lib/kai")
+"""Where the shared service of a machine keeps its state."""
 NOWHERE = Path()
 YES, NO = True, False
+OTHER_VARIABLES = {"shared": "KAI_SHARED_SERVICE"}
+"""KAI_SHARED names the folder of shared test data."""
 TRUE = frozenset({"1", "true", "yes", "on"})
 FALSE = frozenset({"0", "false", "no", "off"})
 
@@ -62,6 +66,15 @@ class Settings:
     embedded: bool = _setting(
         NO, "Run for one person: token file, own runner, ends when idle.", _flag
     )
+    shared: bool = _setting(
+        NO, "Run for everybody on this machine, on its socket; each person has a runner.", _flag
+    )
+    socket: Path = _setting(  # noqa: RUF009 - makes a field
+        MACHINE_SOCKET, "Shared: the socket to listen at.", Path
+    )
+    admin_group: str = _setting(
+        "kai-admin", "Shared: the Unix group that sees and ends everything; root does too."
+    )
     simulate_gpus: str | None = _setting(
         None,
         "Simulated GPUs, e.g. 2x24GiB. Without it: the real ones, or 2x24GiB where there are none.",
@@ -86,6 +99,9 @@ class Settings:
     )
     runner_lost_s: int = _setting(
         660, "A silent runner's ended processes are booked after so long.", _count
+    )
+    unclaimed_s: int = _setting(
+        300, "Shared: a grant that no runner of its owner takes is withdrawn after so long.", _count
     )
     move_wait_s: int = _setting(60, "How long a lease waits for its restarted kernel.", _count)
     place_wait_s: int = _setting(
@@ -154,7 +170,7 @@ def lines() -> Iterator[SettingLine]:
 
 def variable_of(name: str) -> str:
     """Return the environment variable of a setting."""
-    return f"KAI_{name.upper()}"
+    return OTHER_VARIABLES.get(name, f"KAI_{name.upper()}")
 
 
 def load(
@@ -162,7 +178,8 @@ def load(
 ) -> Settings:
     """Return the settings in force; a fault is refused with its place. `flags`: by name, None = not given."""
     environment = os.environ if environ is None else environ
-    chosen = _from_file(file or _config_path(flags, environment))
+    state = _state_dir(flags, environment)
+    chosen = _from_file(file or _config_path(state, environment))
     for item in fields(Settings):
         if (text := environment.get(variable_of(item.name))) is not None:
             chosen[item.name] = _parsed(item.name, text, place=variable_of(item.name))
@@ -170,15 +187,21 @@ def load(
         if value is not None:
             place = f"--{name.replace('_', '-')}"
             chosen[name] = _parsed(name, value, place=place)
-    chosen.setdefault("state_dir", state_dir())
+    chosen.setdefault("state_dir", state)
     return Settings(**chosen)
 
 
-def _config_path(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
-    if override := environ.get("KAI_CONFIG"):
-        return Path(override)
-    given = flags.get("state_dir") or environ.get("KAI_STATE_DIR")
-    return (Path(given) if given else state_dir()) / CONFIG_NAME
+def _state_dir(flags: Mapping[str, Any], environ: Mapping[str, str]) -> Path:
+    """Return the state directory as flags and variables name it; the file of settings lies in it."""
+    if given := flags.get("state_dir") or environ.get("KAI_STATE_DIR"):
+        return Path(given)
+    is_shared = str(flags.get("shared") or environ.get(variable_of("shared"), ""))
+    return MACHINE_STATE if is_shared.lower() in TRUE else state_dir()
+
+
+def _config_path(state: Path, environ: Mapping[str, str]) -> Path:
+    override = environ.get("KAI_CONFIG")
+    return Path(override) if override else state / CONFIG_NAME
 
 
 def _from_file(path: Path) -> dict[str, Any]:

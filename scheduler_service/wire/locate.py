@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 PROC = Path("/proc/self").parent
 MACHINE_SOCKET = Path("/run/kai/kai.sock")
+SOCKET_URL = "http://kai.localhost"
+"""What a service is called on a socket; the name is never looked up."""
+RUNNER_LOCK = "runner.lock"
+"""Held as long as a runner works in a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +36,12 @@ class LockFile:
         return f"http://127.0.0.1:{self.port}"
 
 
+def machine_socket() -> Path:
+    """Return where this machine's shared service listens: ``KAI_SOCKET``, else where its unit puts it."""
+    override = os.environ.get("KAI_SOCKET")
+    return Path(override) if override else MACHINE_SOCKET
+
+
 def state_dir() -> Path:
     """Return the state directory: ``KAI_STATE_DIR``, else per XDG (on macOS under Library), not created."""
     if override := os.environ.get("KAI_STATE_DIR"):
@@ -45,6 +56,14 @@ def signing_key_path() -> Path:
     """Return where this person's signing key rests: ``KAI_SIGNING_KEY_FILE``, else in the state directory."""
     override = os.environ.get("KAI_SIGNING_KEY_FILE")
     return Path(override) if override else state_dir() / "signing.key"
+
+
+def own_runner_dir() -> Path:
+    """Return where this person's runner for this machine's shared service keeps its pods, not created.
+
+    A folder a machine: homes are often shared between machines, and each has a runner of its own.
+    """
+    return state_dir() / "machines" / socket.gethostname()
 
 
 def lock_path(state: Path) -> Path:

@@ -17,7 +17,7 @@ from scheduler_service.backends.local.tokens import PodTokens, new_incarnation
 from scheduler_service.model.pod import PodState
 from scheduler_service.store import life
 from scheduler_service.store.groups import Groups
-from scheduler_service.store.records import GroupRecord, PodRecord
+from scheduler_service.store.records import Ending, GroupRecord, PodRecord
 from scheduler_service.wire.locate import start_ticks
 from scheduler_service.wire.pod_group import Process, Progress
 from scheduler_service.wire.runner import (
@@ -33,10 +33,9 @@ from scheduler_service.wire.runner import (
 
 STOP_AGAIN_MS = 5_000
 """A stop order is repeated so often until the end is reported."""
-
-
 KERNEL_END_MS = 30_000
 """A kernel that loses its GPU has so long to end, after its grace."""
+NO_RUNNER = "No runner of yours took it. Log in to this machine and ask again."
 
 
 class UnknownIncarnation(Exception):
@@ -74,6 +73,8 @@ class RunnerDesk:
         self._began_at = clock()
         self._pulse = asyncio.Event()
         self._is_closing = False
+        self.unclaimed_s: int | None = None
+        """How long a granted pod waits for a runner of its owner, where the service starts none. None: for ever."""
         self.progress: dict[str, Progress] = {}
         self.on_progress: Callable[[str], None] = lambda _key: None
         """Called with the key of a group whose workers said how far they are."""
@@ -265,10 +266,19 @@ class RunnerDesk:
             self._end(record, pod.rank, reason=life.STOPPED)
         elif pod.state is PodState.BINDING and is_watched_here(record):
             self._hold(record)  # granted as the service before this one ended
+        elif self._is_unclaimed(pod, now):
+            ending = Ending(how="cancelled", at=now, text=NO_RUNNER)
+            self._groups.put(life.stopping(record, ending, line="Withdrawn: nobody took it"))
         elif pod.state is PodState.RUNNING and is_alone(record):
             self._process_ended(record, pod.rank)
         else:
             self._tick_runner(record, pod, now)
+
+    def _is_unclaimed(self, pod: PodRecord, now: int) -> bool:
+        """Whether a granted pod waits in vain for a runner of its owner, where the service starts none."""
+        if self.unclaimed_s is None or pod.runner is not None or pod.state is not PodState.BINDING:
+            return False
+        return now - max(pod.bound_at or 0, self._began_at) >= 1000 * self.unclaimed_s
 
     def _tick_runner(self, record: GroupRecord, pod: PodRecord, now: int) -> None:
         """Give up a pod whose runner is silent and whose process is gone."""
