@@ -68,6 +68,8 @@ class Loop:
         self._stopwatch_us = stopwatch_us
         self._on_cycle = on_cycle
         self.most_pods_kept = MOST_PODS_KEPT
+        self.before_plan: Callable[[Ledger], None] = lambda _ledger: None
+        """Called in each turn with what happened entered: what must be in the book before it is planned from."""
         self._offered: list[events.Event] = []
         self._is_offered = asyncio.Event()
         self._number = 0
@@ -101,6 +103,7 @@ class Loop:
         now = self._clock()
         self._note_usage(now)
         self._drain()
+        self.before_plan(self.ledger)
         began = self._stopwatch_us()
         plan = self._planner(self.ledger, self.policy, now)
         self._number += 1

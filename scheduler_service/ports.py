@@ -18,6 +18,7 @@ from scheduler_service.model.reasons import Reason
 from scheduler_service.wire import cluster, events, pod_group, runner
 from scheduler_service.wire.explain import ExplainView, ForecastView
 from scheduler_service.wire.problem import Problem
+from scheduler_service.wire.team import ChangeView, LeadAsk, TeamView, Undo, WhatIfView
 
 ADMIN = "admin"
 READ = "read"
@@ -178,6 +179,27 @@ class SchedulerPort(Protocol):
 
     async def health(self) -> cluster.Health:
         """Return how the service is, without secrets."""
+        ...
+
+    # a team's lead
+    async def team(self, caller: Caller) -> TeamView:
+        """Return the page of a lead: all queues they answer for. Who answers for none: `NotAllowed`."""
+        ...
+
+    def team_events(self, caller: Caller) -> AsyncIterator[TeamView]:
+        """Yield that page, and again whenever it reads differently."""
+        ...
+
+    async def what_if(self, caller: Caller, ask: LeadAsk) -> WhatIfView:
+        """Return what a change would do at once; nothing is changed."""
+        ...
+
+    async def change(self, caller: Caller, ask: LeadAsk) -> ChangeView:
+        """Make a change, keep it, and tell those concerned why."""
+        ...
+
+    async def undo(self, caller: Caller, number: int, ask: Undo) -> ChangeView:
+        """Take a change back."""
         ...
 
     # payloads and results

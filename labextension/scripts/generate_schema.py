@@ -17,7 +17,7 @@ TARGET = ROOT / "labextension" / "src" / "api" / "schema.ts"
 sys.path.insert(0, str(ROOT))
 
 # What a page sends or receives; all that these hold comes along.
-from scheduler_service.wire import cluster, events, explain, pod_group, problem, runner  # noqa: E402
+from scheduler_service.wire import cluster, events, explain, pod_group, problem, runner, team  # noqa: E402
 
 WANTED = (
     events.StreamEvent,
@@ -28,6 +28,10 @@ WANTED = (
     explain.ExplainView,
     explain.ForecastView,
     runner.LogPage,
+    team.TeamView,
+    team.WhatIfView,
+    team.ChangeView,
+    team.LeadAsk,
     cluster.Health,
     problem.Problem,
 )
@@ -158,7 +162,9 @@ def written(cls: type, *, sent: bool) -> str:
 def schema() -> str:
     """Return the whole file."""
     classes = reachable(WANTED)
-    written_by_page = reachable([pod_group.Submit, pod_group.Extend, pod_group.Cancel])
+    written_by_page = reachable(
+        [pod_group.Submit, pod_group.Extend, pod_group.Cancel, team.LeadAsk]
+    )
     sent = {cls.__name__ for cls in written_by_page} - {pod_group.Origin.__name__}
     aliases = {
         name: getattr(pod_group, name)

@@ -16,14 +16,14 @@ import msgspec
 from fastapi import Depends, Request
 
 from scheduler_service.errors import RequestError
-from scheduler_service.wire import pod_group, runner
+from scheduler_service.wire import pod_group, runner, team
 
 T = TypeVar("T")
 
 JSON_LIMIT_BYTES = 1 << 20
 LOG_CHUNK_LIMIT_BYTES = 8 << 20
 MAX_SAFE_INTEGER = 2**53 - 1
-_STRICT = (pod_group.Submit, pod_group.Extend, pod_group.Cancel)
+_STRICT = (pod_group.Submit, pod_group.Extend, pod_group.Cancel, team.LeadAsk, team.Undo)
 """People write these: a misspelt field would be a request for something else than meant. Programs write the others."""
 
 
@@ -176,6 +176,8 @@ ReportBody = Annotated[
 LogChunkBody = Annotated[
     runner.LogChunk, Depends(json_body(runner.LogChunk, limit=LOG_CHUNK_LIMIT_BYTES))
 ]
+LeadBody = Annotated[team.LeadAsk, Depends(json_body(team.LeadAsk))]
+UndoBody = Annotated[team.Undo, Depends(json_body(team.Undo))]
 BODIES: tuple[type, ...] = tuple(
     typing.get_args(body)[0]
     for body in (
@@ -188,5 +190,7 @@ BODIES: tuple[type, ...] = tuple(
         BeatBody,
         ReportBody,
         LogChunkBody,
+        LeadBody,
+        UndoBody,
     )
 )

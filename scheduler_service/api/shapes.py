@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler_service.wire import cluster, events, explain, pod_group, problem, runner
+from scheduler_service.wire import cluster, events, explain, pod_group, problem, runner, team
 
 GIVEN: tuple[type, ...] = (
     pod_group.PodGroupView,
@@ -27,6 +27,9 @@ GIVEN: tuple[type, ...] = (
     cluster.Health,
     cluster.CallerView,
     events.StreamEvent,
+    team.TeamView,
+    team.WhatIfView,
+    team.ChangeView,
     problem.Problem,
 )
 BINARY = {"type": "string", "format": "binary"}

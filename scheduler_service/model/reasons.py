@@ -23,6 +23,7 @@ from scheduler_service.model.waiting import (
     FairShareReached,
     GangShort,
     GpuMemoryUnknown,
+    HeldBack,
     HeldForOther,
     KeptForOther,
     NeverFits,
@@ -57,6 +58,7 @@ __all__ = [
     "FairShareReached",
     "GangShort",
     "GpuMemoryUnknown",
+    "HeldBack",
     "HeldForOther",
     "KeptForOther",
     "MovedFor",
@@ -107,6 +109,7 @@ Reason = (
     | TopologyTooSmall
     | TopologyNoDomainFits
     | NoMatchingNode
+    | HeldBack
     | AffinityUnmet
     | GpuMemoryUnknown
     | ClaimUnusable

@@ -18,11 +18,15 @@ SNAPSHOT_VERSION = 1
 
 
 class StaticVeto(msgspec.Struct, frozen=True, gc=False):
-    """A backend's word that a pod can not be on these nodes (None = on any), and why."""
+    """A word from outside that a pod can not be on these nodes (None = on any), and why.
+
+    `by`: the person who holds it back, with `why` as a whole sentence; "" = the backend itself.
+    """
 
     pod: str
     why: str
     nodes: tuple[str, ...] | None = None
+    by: str = ""
 
 
 class Hold(msgspec.Struct, frozen=True, gc=False):

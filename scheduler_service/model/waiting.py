@@ -248,6 +248,16 @@ class NoMatchingNode(BaseReason, frozen=True, gc=False):
         return f"No node is allowed: {self.why.removesuffix('.')}{most}."
 
 
+class HeldBack(BaseReason, frozen=True, gc=False):
+    """Whoever answers for its queue lets nothing like it start now; `why` is their sentence."""
+
+    by: str
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class AffinityUnmet(BaseReason, frozen=True, gc=False):
     """Required pod affinity or anti-affinity rules out every node with room."""
 

@@ -12,6 +12,7 @@ from scheduler_service.model.reasons import (
     AffinityUnmet,
     ClaimUnusable,
     GpuMemoryUnknown,
+    HeldBack,
     NeverFits,
     NoMatchingNode,
     NotEnoughOnNode,
@@ -51,6 +52,9 @@ class Unfit:
 
 
 def _reason(board: Board, shape: Shape) -> Reason:
+    held_back = next((veto for veto in shape.vetoes if veto.by and veto.nodes is None), None)
+    if held_back is not None:
+        return HeldBack(held_back.by, held_back.why)
     nodes = board.ledger.nodes
     allowed, refusal = _allowed_rows(board, shape)
     if not allowed:

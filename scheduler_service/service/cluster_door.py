@@ -11,6 +11,7 @@ from scheduler_service.loop import Planner
 from scheduler_service.ports import Caller
 from scheduler_service.service.cluster_core import ClusterParts
 from scheduler_service.service.cluster_files import ClusterFiles
+from scheduler_service.service.cluster_lead import ClusterLead
 from scheduler_service.service.cluster_logs import ClusterLogs
 from scheduler_service.service.cluster_reads import ClusterReads
 from scheduler_service.service.cluster_runners import ClusterRunners
@@ -20,12 +21,20 @@ from scheduler_service.service.in_cluster import InCluster
 from scheduler_service.service.opinion import told
 from scheduler_service.service.outlook import Outlook
 from scheduler_service.service.rights import Rights, TokenReviews
+from scheduler_service.service.team import Team
 from scheduler_service.settings.table import Settings
 from scheduler_service.wire.explain import ExplainView
 
 
 class ClusterService(
-    Outlook, ClusterFiles, ClusterReads, ClusterLogs, ClusterRunners, ClusterStream
+    Outlook,
+    Team,
+    ClusterLead,
+    ClusterFiles,
+    ClusterReads,
+    ClusterLogs,
+    ClusterRunners,
+    ClusterStream,
 ):
     """Implements `ports.SchedulerPort`. Every method authorises its caller itself."""
 

@@ -44,6 +44,8 @@ class Picture:
     overview: Overview
     nodes: Sequence[Node] = ()
     usage: Mapping[str, DeviceUsage] = field(default_factory=dict)
+    said: Mapping[str, str] = field(default_factory=dict)
+    """What is to be said of queues beside their sums, by name: changes that their leads made."""
     _names: dict[str, bool] = field(default_factory=dict)
 
     def shows_names(self, queue: str) -> bool:
@@ -134,7 +136,8 @@ def _queue_view(queue: Queue, depth: int, picture: Picture) -> QueueView:
         running=len(records) - len(waiting),
         may_submit=is_leaf and access.may_submit(picture.caller, queue.name, picture.config),
         shows_names=picture.shows_names(queue.name),
-        sentence=_sentence(queue, allocated, requested - allocated, len(waiting)),
+        sentence=_sentence(queue, allocated, requested - allocated, len(waiting))
+        + picture.said.get(queue.name, ""),
         waiting_rows=_rows(waiting, picture) if is_leaf else (),
     )
 

@@ -124,6 +124,10 @@ class Core(Looking):
         return Books(opened.connection, database, now=self.clock(), lost=is_lost, note=note)
 
     def _build(self, parts: Parts, state: Path) -> None:
+        self.on_tick: list[Callable[[], None]] = []
+        """What else the clock asks for, once a second."""
+        self.on_housekeeping: list[Callable[[int], None]] = []
+        """What else is forgotten; called with the oldest moment that is kept."""
         self.cluster = LocalCluster(self.records, parts.read_machine)
         tokens = PodTokens(load_or_create_key(state / "service.key"))
         self.recovery = Recovery(

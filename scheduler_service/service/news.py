@@ -12,7 +12,9 @@ from scheduler_service.wire.pod_group import LEASE_KINDS, ActionView, Submit
 from scheduler_service.words.group import Standing, state_of, words_of
 from scheduler_service.words.units import amount_of, duration_words, request_text
 
-NoticeKind = Literal["granted", "refused", "evicted", "ending", "failed", "finished", "idle"]
+NoticeKind = Literal[
+    "granted", "refused", "evicted", "ending", "failed", "finished", "idle", "lead"
+]
 EXTEND_S = 3600
 ON_CPU = "Start on CPU instead"
 """What becomes of a kernel whose request is withdrawn while it waits."""
@@ -41,6 +43,11 @@ def ends_soon(record: GroupRecord, now: int) -> Notice:
     """Return the notice that a lease ends soon."""
     left = duration_words((record.expires_at or now) - now)
     return _notice(record, "ending", f"{_what(record)} ends in {left}.", now)
+
+
+def by_lead(record: GroupRecord, text: str, now: int) -> Notice:
+    """Return the notice of what the queue's lead did, with the reason."""
+    return _notice(record, "lead", f"{_what(record)}. {text}", now)
 
 
 def _what(record: GroupRecord) -> str:

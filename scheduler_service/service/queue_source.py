@@ -7,7 +7,9 @@ from pathlib import Path
 
 from scheduler_service.errors import ConfigurationError
 from scheduler_service.ledger import events
+from scheduler_service.service.overlaid import with_loans
 from scheduler_service.settings.queue_file import QueueConfig, load_queues
+from scheduler_service.store.overlays import Overlay
 
 
 class QueueSource:
@@ -17,7 +19,10 @@ class QueueSource:
         self._file = file
         self._whole_gpus = whole_gpus
         self._stamp = self._look()
-        self.config: QueueConfig = load_queues(file, whole_gpus)
+        self._of_file: QueueConfig = load_queues(file, whole_gpus)
+        self._overlays: tuple[Overlay, ...] = ()
+        self.config: QueueConfig = self._of_file
+        """The queues in force: the file's, with what they lend each other."""
         self.note: str | None = None
 
     def _look(self) -> tuple[int, int] | None:
@@ -46,8 +51,21 @@ class QueueSource:
             self.note = f"The old queues stay in force. {error}"
             return None
         self.note = None
-        before, self.config = self.config, fresh
-        return list(_difference(before, fresh))
+        self._of_file = fresh
+        return self._in_force()
+
+    def lay_over(self, overlays: tuple[Overlay, ...]) -> list[events.Event]:
+        """Put the overlays in force, in place of those before; return what that changes."""
+        self._overlays = overlays
+        return self._in_force()
+
+    def trial(self, overlays: tuple[Overlay, ...]) -> QueueConfig:
+        """Return the queues as they would be with these overlays."""
+        return with_loans(self._of_file, overlays)
+
+    def _in_force(self) -> list[events.Event]:
+        before, self.config = self.config, self.trial(self._overlays)
+        return list(_difference(before, self.config))
 
 
 def _difference(before: QueueConfig, after: QueueConfig) -> Iterator[events.Event]:

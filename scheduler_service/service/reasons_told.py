@@ -28,6 +28,7 @@ TITLES: Mapping[str, str] = {
     "room_kept": "Kept for you",
     "backing_off": "Starting failed",
     "waits_for_release": "Promised",
+    "held_back": "Your lead",
     "never_fits": "Never",
 }
 TITLES_BY_ACTION: Mapping[str, str] = {

@@ -88,6 +88,8 @@ class Running(Core):
         self.desk.tick()
         for record in [record for record in self.records if not record.is_over]:
             self._tick_group(record)
+        for then in self.on_tick:
+            then()
         if (events := self.queue_source.poll()) is not None:
             self._queues_changed(events)
         if self._ticks % NODE_REFRESH_S == 0 and not self.is_simulated:
@@ -173,6 +175,8 @@ class Running(Core):
         self.books.forget_before(now - TOLD_FOR_MS)
         over = sorted((r for r in self.records if r.is_over), key=lambda r: r.ended_at or 0)
         oldest = now - self.settings.retention_days * 86_400_000
+        for forget in self.on_housekeeping:
+            forget(oldest)
         surplus = max(0, len(over) - self.settings.retention_groups)
         gone = [r for i, r in enumerate(over) if i < surplus or (r.ended_at or 0) < oldest]
         gone += self._for_log_space([r for r in over if r not in gone])

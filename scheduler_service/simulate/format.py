@@ -302,11 +302,12 @@ class ClaimPart(Part, frozen=True, forbid_unknown_fields=True, gc=False):
 
 
 class VetoPart(Part, frozen=True, forbid_unknown_fields=True, gc=False):
-    """Ours: a backend's word that a pod (namespace/name) can not be on these nodes."""
+    """Ours: a word that a pod (namespace/name) can not be on these nodes; `by`: who holds it back."""
 
     pod: str
     why: str
     nodes: tuple[str, ...] | None = None
+    by: str = ""
 
 
 class HoldPart(Part, frozen=True, forbid_unknown_fields=True, gc=False):

@@ -310,7 +310,7 @@ def _extras(file: Path, raw: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
     usage = source.convert(file, "usage", raw.get("usage", {}), dict[str, parts.UsagePart])
     return {
         "vetoes": tuple(
-            StaticVeto(veto.pod, veto.why, veto.nodes)
+            StaticVeto(veto.pod, veto.why, veto.nodes, veto.by)
             for veto in _listed(file, raw, "vetoes", parts.VetoPart)
         ),
         "holds": tuple(

@@ -29,6 +29,10 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE ended_unknown (incarnation TEXT PRIMARY KEY, at INTEGER NOT NULL, pod TEXT NOT NULL,
                                 why TEXT NOT NULL);
     """,
+    """
+    CREATE TABLE overlays (id INTEGER PRIMARY KEY, ended INTEGER NOT NULL, body BLOB NOT NULL);
+    CREATE TABLE use_lately (at INTEGER PRIMARY KEY, body BLOB NOT NULL);
+    """,
 )
 """Step i brings version i to i + 1. Steps are only ever added."""
 

@@ -29,10 +29,10 @@ class StreamEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """Something to tell a person once (granted, refused, evicted, lease ends soon), for toasts."""
+    """Something to tell a person once (granted, refused, evicted, lease ends soon, what a lead did), for toasts."""
 
     at: int
-    kind: Literal["granted", "refused", "evicted", "ending", "failed", "finished", "idle"]
+    kind: Literal["granted", "refused", "evicted", "ending", "failed", "finished", "idle", "lead"]
     namespace: str
     name: str
     text: str

@@ -21,14 +21,16 @@ from scheduler_service.ports import (
 )
 from scheduler_service.wire import cluster, events, explain, pod_group, runner
 from scheduler_service.wire.pod_group import TERMINAL_STATES
+from scheduler_service.wire.team import ChangeView
 from scheduler_service.words.notes import key_taken
 from tests.fakes.desk import Book, FakeDesk, problem
+from tests.fakes.lead import FakeLead
 
 CAPACITY_MILLI = 2000
 QUEUE = "default"
 
 
-class FakeScheduler(FakeDesk):
+class FakeScheduler(FakeDesk, FakeLead):
     """See the module. `now` stands still unless a test moves it."""
 
     def __init__(self) -> None:
@@ -39,6 +41,7 @@ class FakeScheduler(FakeDesk):
         self.history: list[events.StreamEvent] = []
         self.history_limit = 50
         self.payloads: dict[str, bytes] = {}
+        self.changes_made: dict[int, ChangeView] = {}
         self.beats: list[runner.Beat] = []
         self.polled: list[str] = []
         self._changed = asyncio.Condition()

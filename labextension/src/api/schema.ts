@@ -30,10 +30,35 @@ export type Amounts = {
   readonly memory_bytes: number | null;
 };
 
+/** What a queue holds now, and what it would hold once the change has worked. `delta_text`: "+1.25" or "same". */
+export type BeforeAfter = {
+  readonly queue: string;
+  readonly before_milli: number;
+  readonly after_milli: number;
+  readonly delta_text: string;
+};
+
 /** End or withdraw a group. `grace_s` None = what it was submitted with; `reason` is kept in the audit. */
 export type Cancel = {
   readonly grace_s?: number | null;
   readonly reason?: string;
+};
+
+/** A change that was made. `text` says what, without the reason. */
+export type ChangeView = {
+  readonly id: number;
+  readonly kind: 'priority' | 'cap' | 'release' | 'ask' | 'lend' | 'drain';
+  readonly queue: string;
+  readonly text: string;
+  readonly reason: string;
+  readonly by: string;
+  readonly at: number;
+  readonly until: number | null;
+  readonly ended_at: number | null;
+  readonly ended_by: string;
+  readonly ended_why: string;
+  readonly in_force: boolean;
+  readonly may_undo: boolean;
 };
 
 /** What can be chosen in a cluster only; a service of one machine refuses it. */
@@ -129,6 +154,21 @@ export type ForecastView = {
   readonly simulated: boolean;
 };
 
+/** A gang: how many of its workers run. */
+export type GangRow = {
+  readonly group: string;
+  readonly name: string;
+  readonly who: string;
+  readonly queue: string;
+  readonly workers: number;
+  readonly running: number;
+  readonly state: string;
+  readonly word: string;
+  readonly tone: 'mute' | 'wait' | 'run' | 'ok' | 'stop';
+  readonly icon: string;
+  readonly sentence: string;
+};
+
 /** Whether the service lives (`ok`) and is ready, and what it is. */
 export type Health = {
   readonly ok: boolean;
@@ -153,6 +193,30 @@ export type Holder = {
   readonly releasing: boolean;
 };
 
+/** A change that a lead wants. `queue` is theirs: of the group, of the person, the one that lends or is drained. */
+export type LeadAsk = {
+  readonly kind?: 'priority' | 'cap' | 'release' | 'ask' | 'lend' | 'drain';
+  readonly queue?: string;
+  readonly reason?: string;
+  readonly group?: string | null;
+  readonly person?: string | null;
+  readonly gpu?: string | number | null;
+  readonly to?: string | null;
+  readonly until?: number | null;
+  readonly priority?: number | null;
+};
+
+/** A lease that is held. */
+export type LeaseRow = {
+  readonly group: string;
+  readonly name: string;
+  readonly who: string;
+  readonly queue: string;
+  readonly holds: number;
+  readonly since: number;
+  readonly idle_ms: number | null;
+};
+
 /** One line of a pod's output. `seq` is dense a pod, from 0; `at` when the runner read it. */
 export type LogLine = {
   readonly seq: number;
@@ -171,6 +235,19 @@ export type LogPage = {
   readonly facts: Readonly<Record<string, number>>;
 };
 
+/** Something that a person has to look at. `groups` are the keys that its buttons act on. */
+export type NeedRow = {
+  readonly kind: 'never' | 'idle' | 'late' | 'held_back';
+  readonly word: string;
+  readonly tone: 'mute' | 'wait' | 'run' | 'ok' | 'stop';
+  readonly icon: string;
+  readonly title: string;
+  readonly text: string;
+  readonly queue: string;
+  readonly who: ReadonlyArray<string>;
+  readonly groups: ReadonlyArray<string>;
+};
+
 /** A node and its devices. */
 export type NodeView = {
   readonly name: string;
@@ -185,10 +262,10 @@ export type NodeView = {
   readonly schedulable: boolean;
 };
 
-/** Something to tell a person once (granted, refused, evicted, lease ends soon), for toasts. */
+/** Something to tell a person once (granted, refused, evicted, lease ends soon, what a lead did), for toasts. */
 export type Notice = {
   readonly at: number;
-  readonly kind: 'granted' | 'refused' | 'evicted' | 'ending' | 'failed' | 'finished' | 'idle';
+  readonly kind: 'granted' | 'refused' | 'evicted' | 'ending' | 'failed' | 'finished' | 'idle' | 'lead';
   readonly namespace: string;
   readonly name: string;
   readonly text: string;
@@ -201,6 +278,19 @@ export type Origin = {
   readonly kernel_id: string | null;
   readonly cell_id: string | null;
   readonly host: string | null;
+};
+
+/** A person in one queue. */
+export type PersonRow = {
+  readonly who: string;
+  readonly queue: string;
+  readonly holds: number;
+  readonly waits: number;
+  readonly since: number | null;
+  readonly idle_percent: number | null;
+  readonly busy_percent: number | null;
+  readonly today_milli_hours: number;
+  readonly cap: number | null;
 };
 
 /** All groups the caller may see, newest first, at revision `rev`. */
@@ -380,10 +470,89 @@ export type Submit = {
   readonly cluster?: ClusterAsk | null;
 };
 
+/** One of the four numbers with its trend. `points`: the line beside it, oldest first. */
+export type TeamNumber = {
+  readonly id: 'allocated' | 'waiting' | 'wait' | 'idle';
+  readonly label: string;
+  readonly value: string;
+  readonly unit: string;
+  readonly trend: 'up' | 'down' | 'level' | 'unknown';
+  readonly trend_text: string;
+  readonly points: ReadonlyArray<number>;
+  readonly points_text: string;
+};
+
+/** A queue with its shares. `leads`: the caller may change it. */
+export type TeamQueue = {
+  readonly name: string;
+  readonly parent: string | null;
+  readonly depth: number;
+  readonly is_leaf: boolean;
+  readonly leads: boolean;
+  readonly allocated: number;
+  readonly quota: number | null;
+  readonly fair_share: number;
+  readonly requested: number;
+  readonly limit: number | null;
+  readonly borrowed: number;
+  readonly waiting: number;
+  readonly sentence: string;
+  readonly lent: number;
+  readonly drained: boolean;
+};
+
+/** Everything on a lead's page, consistent at `rev`. */
+export type TeamView = {
+  readonly rev: number;
+  readonly now: number;
+  readonly title: string;
+  readonly subtitle: string;
+  readonly simulated: boolean;
+  readonly user: string;
+  readonly led: ReadonlyArray<string>;
+  readonly may_change: boolean;
+  readonly numbers: ReadonlyArray<TeamNumber>;
+  readonly needs: ReadonlyArray<NeedRow>;
+  readonly queues: ReadonlyArray<TeamQueue>;
+  readonly people: ReadonlyArray<PersonRow>;
+  readonly people_count: number;
+  readonly waiting: ReadonlyArray<TeamWaiting>;
+  readonly leases: ReadonlyArray<LeaseRow>;
+  readonly gangs: ReadonlyArray<GangRow>;
+  readonly use: UseSeries;
+  readonly changes: ReadonlyArray<ChangeView>;
+};
+
+/** A request that waits. */
+export type TeamWaiting = {
+  readonly group: string;
+  readonly name: string;
+  readonly who: string;
+  readonly queue: string;
+  readonly position: number;
+  readonly asks: number;
+  readonly asks_text: string;
+  readonly reason: string;
+  readonly since: number;
+  readonly eta_text: string;
+  readonly late: boolean;
+  readonly priority: number;
+  readonly first: boolean;
+  readonly last: boolean;
+};
+
 /** Something that happened to the request, for people ("Position 3: two requests ahead started"). */
 export type TimelineEntry = {
   readonly at: number;
   readonly text: string;
+};
+
+/** Use over the last 24 h, oldest first; a point is the mean of its part of the day. */
+export type UseSeries = {
+  readonly at: ReadonlyArray<number>;
+  readonly allocated: ReadonlyArray<number>;
+  readonly requested: ReadonlyArray<number>;
+  readonly capacity: number;
 };
 
 /** One line of a queue's waiting list. `who` is "you", a name, or "a colleague" where the queue hides names. */
@@ -395,6 +564,17 @@ export type WaitingRow = {
   readonly position: number;
   readonly request_text: string;
   readonly eta_text: string;
+};
+
+/** What a change would do at once, by the planner. Nothing was changed. */
+export type WhatIfView = {
+  readonly headline: string;
+  readonly detail: string;
+  readonly queues: ReadonlyArray<BeforeAfter>;
+  readonly gains: ReadonlyArray<string>;
+  readonly pays: ReadonlyArray<string>;
+  readonly risk: string;
+  readonly text: string;
 };
 
 /** What each pod runs. Signed as a whole by its owner; the runner refuses what is unsigned. */
@@ -421,7 +601,9 @@ export type Shape =
 export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> = {
   ActionView: { id: { words: ['cancel', 'release', 'extend', 'why', 'ask_again', 'smaller', 'switch_queue', 'restart_kernel', 'logs', 'result'] }, label: 'string', eta_text: { any: ['string', 'null'] }, submit: { any: [{ is: 'Submit' }, 'null'] }, code: { any: ['string', 'null'] } },
   Amounts: { milli_gpu: { any: ['number', 'null'] }, milli_cpu: { any: ['number', 'null'] }, memory_bytes: { any: ['number', 'null'] } },
+  BeforeAfter: { queue: 'string', before_milli: 'number', after_milli: 'number', delta_text: 'string' },
   Cancel: { grace_s: { any: ['number', 'null'] }, reason: 'string' },
+  ChangeView: { id: 'number', kind: { words: ['priority', 'cap', 'release', 'ask', 'lend', 'drain'] }, queue: 'string', text: 'string', reason: 'string', by: 'string', at: 'number', until: { any: ['number', 'null'] }, ended_at: { any: ['number', 'null'] }, ended_by: 'string', ended_why: 'string', in_force: 'boolean', may_undo: 'boolean' },
   ClusterAsk: { namespace: { any: ['string', 'null'] }, image: { any: ['string', 'null'] }, profile: { any: ['string', 'null'] }, folder: { any: ['string', 'null'] }, workload: { any: [{ words: ['PyTorchJob', 'TrainJob', 'RayJob'] }, 'null'] } },
   DeviceShare: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, milli: 'number', share_mib: { any: ['number', 'null'] }, simulated: 'boolean' },
   DeviceView: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, simulated: 'boolean', allocated_milli: 'number', holders: { list: { is: 'Holder' } }, foreign_pids: { list: 'number' }, used_mib: { any: ['number', 'null'] }, busy_percent: { any: ['number', 'null'] } },
@@ -431,13 +613,18 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   Extend: { by_s: { any: ['number', 'null'] } },
   FailureView: { rank: 'number', at: 'number', message: 'string', traceback: 'string', cell_line: { any: ['number', 'null'] }, source: { any: ['string', 'null'] } },
   ForecastView: { verdict: { words: ['now', 'about', 'unknown', 'never'] }, text: 'string', queue: 'string', request: { is: 'RequestView' }, workers: 'number', position: { any: ['number', 'null'] }, waiting_in_queue: { any: ['number', 'null'] }, eta: { any: [{ is: 'EtaView' }, 'null'] }, reason: { any: [{ is: 'ReasonView' }, 'null'] }, simulated: 'boolean' },
+  GangRow: { group: 'string', name: 'string', who: 'string', queue: 'string', workers: 'number', running: 'number', state: 'string', word: 'string', tone: { words: ['mute', 'wait', 'run', 'ok', 'stop'] }, icon: 'string', sentence: 'string' },
   Health: { ok: 'boolean', ready: 'boolean', version: 'string', backend: 'string', simulated: 'boolean', rev: 'number', devices_text: 'string', notes: { list: 'string' } },
   Holder: { namespace: 'string', name: 'string', who: 'string', mine: 'boolean', queue: 'string', milli: 'number', memory_mib: { any: ['number', 'null'] }, releasing: 'boolean' },
+  LeadAsk: { kind: { words: ['priority', 'cap', 'release', 'ask', 'lend', 'drain'] }, queue: 'string', reason: 'string', group: { any: ['string', 'null'] }, person: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, to: { any: ['string', 'null'] }, until: { any: ['number', 'null'] }, priority: { any: ['number', 'null'] } },
+  LeaseRow: { group: 'string', name: 'string', who: 'string', queue: 'string', holds: 'number', since: 'number', idle_ms: { any: ['number', 'null'] } },
   LogLine: { seq: 'number', at: 'number', rank: 'number', stream: { words: ['stdout', 'stderr'] }, text: 'string' },
   LogPage: { lines: { list: { is: 'LogLine' } }, next: 'number', dropped: 'number', ended: 'boolean', facts: { map: 'number' } },
+  NeedRow: { kind: { words: ['never', 'idle', 'late', 'held_back'] }, word: 'string', tone: { words: ['mute', 'wait', 'run', 'ok', 'stop'] }, icon: 'string', title: 'string', text: 'string', queue: 'string', who: { list: 'string' }, groups: { list: 'string' } },
   NodeView: { name: 'string', simulated: 'boolean', milli_cpu: 'number', memory_bytes: 'number', max_pods: 'number', milli_gpu: 'number', allocated_milli_gpu: 'number', labels: { map: 'string' }, devices: { list: { is: 'DeviceView' } }, schedulable: 'boolean' },
-  Notice: { at: 'number', kind: { words: ['granted', 'refused', 'evicted', 'ending', 'failed', 'finished', 'idle'] }, namespace: 'string', name: 'string', text: 'string', facts: { map: { any: ['string', 'number', 'null'] } } },
+  Notice: { at: 'number', kind: { words: ['granted', 'refused', 'evicted', 'ending', 'failed', 'finished', 'idle', 'lead'] }, namespace: 'string', name: 'string', text: 'string', facts: { map: { any: ['string', 'number', 'null'] } } },
   Origin: { notebook: { any: ['string', 'null'] }, kernel_id: { any: ['string', 'null'] }, cell_id: { any: ['string', 'null'] }, host: { any: ['string', 'null'] } },
+  PersonRow: { who: 'string', queue: 'string', holds: 'number', waits: 'number', since: { any: ['number', 'null'] }, idle_percent: { any: ['number', 'null'] }, busy_percent: { any: ['number', 'null'] }, today_milli_hours: 'number', cap: { any: ['number', 'null'] } },
   PodGroupList: { rev: 'number', items: { list: { is: 'PodGroupView' } } },
   PodGroupView: { namespace: 'string', name: 'string', owner: 'string', mine: 'boolean', kind: { words: ['lease', 'gang', 'kernel', 'server', 'batch'] }, queue: 'string', request: { is: 'RequestView' }, workers: 'number', min_members: 'number', priority: 'number', preemptible: 'boolean', state: { words: ['Waiting', 'Starting', 'Running', 'Stopping', 'Suspended', 'Succeeded', 'Failed', 'Cancelled', 'Evicted'] }, word: 'string', tone: { words: ['mute', 'wait', 'run', 'ok', 'stop'] }, icon: 'string', headline: 'string', detail: 'string', sentence: 'string', rev: 'number', created_at: 'number', reason: { any: [{ is: 'ReasonView' }, 'null'] }, actions: { list: { is: 'ActionView' } }, position: { any: ['number', 'null'] }, waiting_in_queue: { any: ['number', 'null'] }, overall: { any: ['number', 'null'] }, eta: { any: [{ is: 'EtaView' }, 'null'] }, declared_run_s: { any: ['number', 'null'] }, expires_at: { any: ['number', 'null'] }, granted_at: { any: ['number', 'null'] }, ended_at: { any: ['number', 'null'] }, ended_by: { any: [{ words: ['owner', 'other'] }, 'null'] }, gpu_seconds: 'number', origin: { is: 'Origin' }, pods: { list: { is: 'PodView' } }, failure: { any: [{ is: 'FailureView' }, 'null'] }, results: { list: { is: 'ResultItem' } }, notes: { list: 'string' }, simulated: 'boolean', timeline: { list: { is: 'TimelineEntry' } } },
   PodView: { name: 'string', rank: 'number', state: { words: ['Pending', 'Gated', 'Pipelined', 'Binding', 'Bound', 'Running', 'Releasing', 'Succeeded', 'Failed'] }, incarnation: { any: ['string', 'null'] }, node: { any: ['string', 'null'] }, address: { any: ['string', 'null'] }, devices: { list: { is: 'DeviceShare' } }, fits: { any: ['boolean', 'null'] }, started_at: { any: ['number', 'null'] }, ended_at: { any: ['number', 'null'] }, exit_code: { any: ['number', 'null'] }, signal: { any: ['string', 'null'] }, reason: { any: [{ is: 'ReasonView' }, 'null'] }, progress: { any: [{ is: 'Progress' }, 'null'] } },
@@ -450,7 +637,13 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   ResultItem: { name: 'string', text: 'string', size: 'number' },
   StreamEvent: { kind: { words: ['snapshot', 'update'] }, rev: 'number', now: 'number', groups: { list: { is: 'PodGroupView' } }, removed: { list: 'string' }, queues: { any: [{ list: { is: 'QueueView' } }, 'null'] }, nodes: { any: [{ list: { is: 'NodeView' } }, 'null'] }, notices: { list: { is: 'Notice' } } },
   Submit: { kind: { words: ['lease', 'gang', 'kernel', 'server', 'batch'] }, name: { any: ['string', 'null'] }, queue: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, gpu_memory: { any: ['string', 'null'] }, devices: 'number', cpu: { any: ['string', 'number', 'null'] }, memory: { any: ['string', 'null'] }, workers: 'number', min_members: { any: ['number', 'null'] }, priority: { any: ['number', 'null'] }, preemptible: { any: ['boolean', 'null'] }, declared_run_s: { any: ['number', 'null'] }, lease_s: { any: ['number', 'null'] }, max_wait_s: { any: ['number', 'null'] }, grace_s: 'number', work: { any: [{ is: 'Work' }, 'null'] }, signature: { any: ['string', 'null'] }, process: { any: [{ is: 'Process' }, 'null'] }, origin: { is: 'Origin' }, cluster: { any: [{ is: 'ClusterAsk' }, 'null'] } },
+  TeamNumber: { id: { words: ['allocated', 'waiting', 'wait', 'idle'] }, label: 'string', value: 'string', unit: 'string', trend: { words: ['up', 'down', 'level', 'unknown'] }, trend_text: 'string', points: { list: 'number' }, points_text: 'string' },
+  TeamQueue: { name: 'string', parent: { any: ['string', 'null'] }, depth: 'number', is_leaf: 'boolean', leads: 'boolean', allocated: 'number', quota: { any: ['number', 'null'] }, fair_share: 'number', requested: 'number', limit: { any: ['number', 'null'] }, borrowed: 'number', waiting: 'number', sentence: 'string', lent: 'number', drained: 'boolean' },
+  TeamView: { rev: 'number', now: 'number', title: 'string', subtitle: 'string', simulated: 'boolean', user: 'string', led: { list: 'string' }, may_change: 'boolean', numbers: { list: { is: 'TeamNumber' } }, needs: { list: { is: 'NeedRow' } }, queues: { list: { is: 'TeamQueue' } }, people: { list: { is: 'PersonRow' } }, people_count: 'number', waiting: { list: { is: 'TeamWaiting' } }, leases: { list: { is: 'LeaseRow' } }, gangs: { list: { is: 'GangRow' } }, use: { is: 'UseSeries' }, changes: { list: { is: 'ChangeView' } } },
+  TeamWaiting: { group: 'string', name: 'string', who: 'string', queue: 'string', position: 'number', asks: 'number', asks_text: 'string', reason: 'string', since: 'number', eta_text: 'string', late: 'boolean', priority: 'number', first: 'boolean', last: 'boolean' },
   TimelineEntry: { at: 'number', text: 'string' },
+  UseSeries: { at: { list: 'number' }, allocated: { list: 'number' }, requested: { list: 'number' }, capacity: 'number' },
   WaitingRow: { namespace: 'string', name: 'string', who: 'string', mine: 'boolean', position: 'number', request_text: 'string', eta_text: 'string' },
+  WhatIfView: { headline: 'string', detail: 'string', queues: { list: { is: 'BeforeAfter' } }, gains: { list: 'string' }, pays: { list: 'string' }, risk: 'string', text: 'string' },
   Work: { command: { list: 'string' }, payload_sha256: { any: ['string', 'null'] }, workdir: { any: ['string', 'null'] }, env: { map: 'string' }, python: { any: ['string', 'null'] } }
 };

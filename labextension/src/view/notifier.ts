@@ -91,8 +91,10 @@ export class Notifier {
   }
 
   noticed(notice: Notice): void {
-    const warns = notice.kind === 'ending' || notice.kind === 'idle';
-    if ((warns || notice.kind === 'refused') && this._doors.wants('trouble')) {
+    const warns = ['ending', 'idle', 'lead'].includes(notice.kind);
+    // What a lead did is told whatever a person wants to hear of: it is not theirs to miss.
+    const isWanted = notice.kind === 'lead' || this._doors.wants('trouble');
+    if ((warns || notice.kind === 'refused') && isWanted) {
       this._toast(warns ? 'warning' : 'error', notice.text, `${notice.namespace}/${notice.name}`);
     }
   }

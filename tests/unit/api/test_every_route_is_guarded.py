@@ -17,8 +17,8 @@ from tests.fakes.api_server import ANA, TOKENS
 from tests.fakes.scheduler import FakeScheduler
 
 OPEN = {"/api/v1/health", "/api/v1/ready"}
-STREAMS = {"/api/v1/events"}
-NAMES = {"namespace": "ana", "name": "train", "incarnation": "ana-train-0-1"}
+STREAMS = {"/api/v1/events", "/api/v1/team/events"}
+NAMES = {"namespace": "ana", "name": "train", "incarnation": "ana-train-0-1", "number": "1"}
 
 
 def app_with_work():
