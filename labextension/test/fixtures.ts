@@ -27,6 +27,7 @@ export function pod(rank: number, more: Partial<PodView> = {}): PodView {
     state: 'Pending',
     incarnation: null,
     node: null,
+    address: null,
     devices: [],
     fits: null,
     started_at: null,
