@@ -23,7 +23,7 @@ test: env ## all tests, on all cores, then those on a real Kubernetes; T="path -
 
 cluster: env ## the tests on a real Kubernetes, built here the first time; its real node needs root
 	@$(RUN) -m tools.cluster
-	@$(RUN) -m pytest $(or $(T),tests/cluster)
+	@$(RUN) -m pytest $(or $(T),tests/cluster --numprocesses=2)
 
 check: env ## format, lint, types, architecture, generated files
 	@$(RUN) -m tools.check

@@ -27,6 +27,9 @@ How to use it (everything is synchronous; tests of asynchronous code run `asynci
 
 `tmp_path`-like output of everything lies in `cluster.folder`. Without root there is no namespace:
 the cluster takes free ports of the loopback. Nothing survives the run, not even when it is killed.
+
+With `--numprocesses=2`, as in CI, each process has a namespace and a cluster of its own: tests wait more than they
+compute, and two clusters share a machine well. What takes long is named in `testbed/spread.py`.
 """
 
 from __future__ import annotations
@@ -36,9 +39,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.cluster.testbed import spread
 from tests.cluster.testbed.binaries import Missing
 from tests.cluster.testbed.cluster import DEPLOY, Cluster
 from tests.cluster.testbed.control_plane import API_ADDRESS
@@ -49,18 +54,28 @@ HERE = Path(__file__).resolve().parent
 MANIFESTS = DEPLOY / "manifests"
 MUST_RUN = bool(os.environ.get("CI"))
 SPACE = pytest.StashKey[NetworkNamespace | None]()
+NODE = pytest.StashKey[RealNode]()
 RUNNING = pytest.StashKey[Cluster]()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark everything here, so that `-m cluster` chooses; what needs the real node comes last.
 
-    Once that node is up it is a place for pods, and tests of others count their places.
+    Once that node is up it is a place for pods, and tests of others count their places. One of several processes
+    takes these tests first (`testbed/spread.py`), and lets the node go after them.
     """
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
-    items.sort(key=_needs_real_node)
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: spread.rank(item.nodeid))
+    else:
+        items.sort(key=_needs_real_node)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Spread the tests over processes as they can bear it, where only these tests run."""
+    return spread.scheduling(config, log)
 
 
 def _needs_real_node(item: pytest.Item) -> bool:
@@ -79,7 +94,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
             space.add_address(API_ADDRESS, alias=0)
     space = stash[SPACE]
     with space.entered() if space else nullcontext():
+        if spread.place_of(item.nodeid) != spread.REAL_NODE:
+            _let_node_go(item.config)
         return (yield)
+
+
+def _let_node_go(config: pytest.Config) -> None:
+    """End the real node, if there is one, so that it is no place for the pods of tests to come."""
+    node = config.stash.get(NODE, None)
+    if node is not None:
+        del config.stash[NODE]
+        node.stop()
+        node.forget()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -138,19 +164,21 @@ def kai_cluster(cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="session")
-def real_node(cluster: Cluster, say: Callable[[str], None]) -> Iterator[RealNode]:
+def real_node(
+    request: pytest.FixtureRequest, cluster: Cluster, say: Callable[[str], None]
+) -> Iterator[RealNode]:
     """Give the real node, Ready with four fake GPUs; skip with the reason where it cannot be."""
     reason = why_not()
     if reason is not None:
         if MUST_RUN:
             pytest.fail(reason)
         pytest.skip(reason)
-    node = RealNode(cluster, say)
+    node = request.config.stash[NODE] = RealNode(cluster, say)
     try:
         node.start()
         yield node
     finally:
-        node.stop()
+        _let_node_go(request.config)
 
 
 @pytest.fixture

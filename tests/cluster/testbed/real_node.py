@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from tests.cluster.testbed import images
-from tests.cluster.testbed.admin import Object
+from tests.cluster.testbed.admin import ApiError, Object
 from tests.cluster.testbed.binaries import program
 from tests.cluster.testbed.cluster import Cluster
 from tests.cluster.testbed.control_plane import API_ADDRESS
@@ -101,6 +101,11 @@ class RealNode:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Take the node out of the cluster once it has ended."""
+        with suppress(ApiError):
+            self._cluster.admin.delete(f"/api/v1/nodes/{NAME}")
 
     def offer(self, *devices: str) -> None:
         """Say which devices the plug-in has; "ID unhealthy" for one that broke."""
