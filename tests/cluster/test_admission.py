@@ -136,10 +136,16 @@ def test_containers_without_a_gpu_see_none_when_that_is_switched_on(kai_cluster,
     assert answer(ana, taker) == ""
     with config(kai_cluster, {"blockNvidiaVisibleDevices": True}):
         wait_until(lambda: "NVIDIA_VISIBLE_DEVICES itself" in answer(ana, taker))
-        made = ana.create(plain)
-        assert made["spec"]["containers"][0]["env"] == [
-            {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
-        ]
+        wait_until(lambda: env_of(ana, plain) == [("NVIDIA_VISIBLE_DEVICES", "void")])
+    wait_until(lambda: env_of(ana, plain) == [("NVIDIA_VISIBLE_DEVICES", "all")])
+
+
+def env_of(hand, obj):
+    """Return the environment that its container would get. Nothing is stored."""
+    made = hand._request(
+        "POST", pods(obj["metadata"]["namespace"]), obj, parameters={"dryRun": "All"}
+    )
+    return [(each["name"], each["value"]) for each in made["spec"]["containers"][0]["env"]]
 
 
 class config:  # noqa: N801 - reads like a word
@@ -268,6 +274,9 @@ def test_groups_that_we_make_ourselves_are_judged_by_their_namespace(kai_cluster
         "spec": {"queue": "elsewhere", "minMember": 1},
     }
     assert "can not be asked from the namespace" in refusal(lambda: grouper.create(group))
+    group["metadata"]["labels"] = {"kai.scheduler/queue": "elsewhere"}
+    assert "can not be asked from the namespace" in refusal(lambda: grouper.create(group))
+    group["metadata"]["labels"] = {}
     group["spec"]["queue"] = "of-bob"
     grouper.create(group)
     moved = {"spec": {"queue": "elsewhere"}}

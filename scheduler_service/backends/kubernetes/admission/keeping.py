@@ -1,10 +1,11 @@
-"""Keeps the authorities in a Secret that all replicas share, and their certificates in the webhook configurations."""
+"""Keeps the authorities in a Secret that all replicas share, and in the webhook configurations whom the API asks."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -22,6 +23,10 @@ from scheduler_service.backends.kubernetes.errors import Conflict, NotFound
 log = logging.getLogger("kai.webhook")
 
 TRIES = 5
+DEVICES_HOOK = "devices.mutate.kai.scheduler"
+"""Asked about pods without a share only while containers without a GPU are to see none."""
+NOBODY = {"matchExpressions": [{"key": "kai.scheduler/nobody-has-this", "operator": "Exists"}]}
+"""An objectSelector that costs the API server nothing: it is looked at before any condition."""
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -87,7 +92,7 @@ def _authorities(data: dict[str, Any]) -> Authorities | None:
 
 
 class Registration:
-    """The two webhook configurations: each of their webhooks trusts our authorities."""
+    """The two webhook configurations: their webhooks trust our authorities, and those not needed now ask nobody."""
 
     def __init__(self, client: KubeClient, *, mutating: str, validating: str) -> None:
         self._client = client
@@ -97,15 +102,13 @@ class Registration:
         )
         self._told: set[str] = set()
 
-    async def trust(self, bundle: bytes) -> bool:
-        """Write the bundle where it is missing; return whether both configurations exist."""
-        found = [
-            await self._trust(path, base64.b64encode(bundle).decode("ascii"))
-            for path in self._paths
-        ]
+    async def keep(self, bundle: bytes, asked: Mapping[str, bool]) -> bool:
+        """Write what differs; return whether both configurations exist. `asked`: webhooks that are (not) needed now."""
+        text = base64.b64encode(bundle).decode("ascii")
+        found = [await self._keep(path, text, asked) for path in self._paths]
         return all(found)
 
-    async def _trust(self, path: str, bundle: str) -> bool:
+    async def _keep(self, path: str, bundle: str, asked: Mapping[str, bool]) -> bool:
         try:
             configuration = _decode(await self._client.get(path))
         except NotFound:
@@ -116,7 +119,7 @@ class Registration:
                 self._told.add(path)
             return False
         self._told.discard(path)
-        patch = trust_patch(configuration, bundle)
+        patch = [*trust_patch(configuration, bundle), *asked_patch(configuration, asked)]
         if patch:
             try:
                 await self._client.patch(path, patch, kind="json")
@@ -134,4 +137,18 @@ def trust_patch(configuration: dict[str, Any], bundle: str) -> list[dict[str, An
         path = f"/webhooks/{index}"
         patch.append({"op": "test", "path": f"{path}/name", "value": webhook.get("name")})
         patch.append({"op": "add", "path": f"{path}/clientConfig/caBundle", "value": bundle})
+    return patch
+
+
+def asked_patch(configuration: dict[str, Any], asked: Mapping[str, bool]) -> list[dict[str, Any]]:
+    """Return the JSON patch after which only those of the named webhooks are asked that are to be."""
+    patch: list[dict[str, Any]] = []
+    for index, webhook in enumerate(configuration.get("webhooks") or []):
+        name = webhook.get("name")
+        is_asked = webhook.get("objectSelector") != NOBODY
+        if name not in asked or asked[name] == is_asked:
+            continue
+        path, selector = f"/webhooks/{index}", {} if asked[name] else NOBODY
+        patch.append({"op": "test", "path": f"{path}/name", "value": name})
+        patch.append({"op": "add", "path": f"{path}/objectSelector", "value": selector})
     return patch

@@ -21,7 +21,11 @@ from scheduler_service.backends.kubernetes.admission.certificates import (
     Serving,
     serving_certificate,
 )
-from scheduler_service.backends.kubernetes.admission.keeping import Registration, SecretStore
+from scheduler_service.backends.kubernetes.admission.keeping import (
+    DEVICES_HOOK,
+    Registration,
+    SecretStore,
+)
 from scheduler_service.backends.kubernetes.admission.options import Options
 from scheduler_service.backends.kubernetes.admission.server import Reviews, health_application
 from scheduler_service.backends.kubernetes.admission.world import World
@@ -116,7 +120,10 @@ class Webhook:
     async def _keep(self) -> None:
         while True:
             pause = LOOK_AGAIN_S if self._is_trusted else RETRY_S
-            await asyncio.sleep(pause * (0.8 + random.random() * 0.4))  # noqa: S311 - jitter
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause * (0.8 + random.random() * 0.4)):  # noqa: S311 - jitter
+                    await self._world.config_changed.wait()
+            self._world.config_changed.clear()
             await self._refresh()
 
     async def _refresh(self) -> bool:
@@ -125,10 +132,16 @@ class Webhook:
         try:
             authorities = await self._store.advance(now)
             self._renew(authorities, now)
-            self._is_trusted = await self._registration.trust(authorities.bundle())
+            self._is_trusted = await self._registration.keep(authorities.bundle(), self._asked())
         except KubeError as error:
             log.warning("The certificate could not be looked after: %s", error)
         return self._serving is not None
+
+    def _asked(self) -> dict[str, bool]:
+        """Return which webhooks are needed by what the cluster's owner says; nothing before that is known."""
+        if not self._world.is_ready:
+            return {}
+        return {DEVICES_HOOK: self._world.options.block_visible_devices}
 
     def _renew(self, authorities: Authorities, now: datetime) -> None:
         signer = authorities.current

@@ -70,19 +70,24 @@ class World:
         self._client = client
         self._options = options
         self._clock = clock
+        self.config_changed = asyncio.Event()
+        """Set when what the cluster's owner chose may be another."""
         self._runtime_classes: dict[str, tuple[float, bool]] = {}
         self._queues: Reflector[QueueFacts] = Reflector(client, names.QUEUES, queue_facts, _ignore)
         self._configs: Reflector[dict[str, Any]] = Reflector(
             client,
             names.CONFIGS,
             _decode_any,
-            _ignore,
+            self._config_changed,
             params={"fieldSelector": f"metadata.name={names.CONFIG_NAME}"},
         )
 
     async def run(self) -> None:
         """Follow queues and configuration until cancelled."""
         await asyncio.gather(self._queues.run(), self._configs.run())
+
+    def _config_changed(self, _old: object, _new: object) -> None:
+        self.config_changed.set()
 
     async def wait_ready(self) -> None:
         """Return when both are known."""

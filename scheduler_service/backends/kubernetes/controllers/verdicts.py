@@ -60,7 +60,7 @@ class Settling:
     """How long a verdict must have stood, and how often the same one with other numbers is told."""
 
     settle_s: float = 2.0
-    complete_s: float = 0.8
+    complete_s: float = 0.5
     """The same for a group that has all it needs to start: only its place is missing."""
     again_s: float = 60.0
     missing_s: float = 10.0

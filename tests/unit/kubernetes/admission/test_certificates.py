@@ -18,8 +18,10 @@ from scheduler_service.backends.kubernetes.admission.certificates import (
     serving_certificate,
 )
 from scheduler_service.backends.kubernetes.admission.keeping import (
+    NOBODY,
     _authorities,
     _data,
+    asked_patch,
     trust_patch,
 )
 
@@ -170,3 +172,17 @@ def test_only_webhooks_that_do_not_trust_us_are_patched():
         {"op": "test", "path": "/webhooks/2/name", "value": "c"},
         {"op": "add", "path": "/webhooks/2/clientConfig/caBundle", "value": "new"},
     ]
+
+
+def test_a_webhook_that_is_not_needed_asks_nobody_until_it_is():
+    hooks = [{"name": "always"}, {"name": "sometimes", "objectSelector": {}}]
+    off = asked_patch({"webhooks": hooks}, {"sometimes": False})
+    assert off == [
+        {"op": "test", "path": "/webhooks/1/name", "value": "sometimes"},
+        {"op": "add", "path": "/webhooks/1/objectSelector", "value": NOBODY},
+    ]
+    hooks[1]["objectSelector"] = NOBODY
+    assert asked_patch({"webhooks": hooks}, {"sometimes": False}) == []
+    assert asked_patch({"webhooks": hooks}, {}) == []
+    (_, on) = asked_patch({"webhooks": hooks}, {"sometimes": True})
+    assert on == {"op": "add", "path": "/webhooks/1/objectSelector", "value": {}}
