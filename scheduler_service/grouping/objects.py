@@ -89,7 +89,9 @@ class Object(msgspec.Struct, frozen=True):
         """Return what stands at the path, None where nothing does."""
         found: Any = self.raw
         for step in path:
-            if not isinstance(found, Mapping):
+            if type(found) is not dict and not isinstance(
+                found, Mapping
+            ):  # asked of each pod very often
                 return None
             found = found.get(step)
         return found

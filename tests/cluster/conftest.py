@@ -67,6 +67,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.cluster)
+        if _needs_real_node(item) and spread.place_of(item.nodeid) != spread.REAL_NODE:
+            raise pytest.UsageError(f"{item.path.name} has the real node: name it in spread.py.")
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: spread.rank(item.nodeid))
     else:

@@ -128,6 +128,26 @@ async def frames(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
             return
 
 
+class Outbox:
+    """Sends frames to a stream: what is put in during one turn of the event loop goes out in one call."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._frames: list[bytes] = []
+
+    def put(self, body: bytes) -> None:
+        """Send a frame by the end of this turn."""
+        if not self._frames:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._frames.append(body)
+
+    def flush(self) -> None:
+        """Send what is there now."""
+        frames_, self._frames = self._frames, []
+        if frames_:
+            self._writer.write(b"".join(frames_))
+
+
 async def work(descriptor: int) -> None:
     """Answer calls until the socket closes."""
     reader, writer = await asyncio.open_unix_connection(sock=socket.socket(fileno=descriptor))
@@ -135,11 +155,11 @@ async def work(descriptor: int) -> None:
     hello = msgspec.json.decode(await anext(incoming), type=Hello)
     room = asyncio.Semaphore(AT_ONCE)
     live: set[asyncio.Task[None]] = set()
+    outbox = Outbox(writer)
 
     async def one(call: Call) -> None:
         try:
-            outcome = await make(client, call)
-            writer.write(frame(outcome))
+            outbox.put(frame(await make(client, call)))
         finally:
             room.release()
 
@@ -151,6 +171,7 @@ async def work(descriptor: int) -> None:
             task.add_done_callback(live.discard)
         await asyncio.gather(*live, return_exceptions=True)
     with contextlib.suppress(ConnectionError):
+        outbox.flush()
         writer.close()
         await writer.wait_closed()
 
@@ -171,6 +192,7 @@ class Writes:
         self._waiting: dict[int, asyncio.Future[Outcome]] = {}
         self._number = 0
         self._writer: asyncio.StreamWriter | None = None
+        self._outbox: Outbox | None = None
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._starting = asyncio.Lock()
@@ -220,19 +242,16 @@ class Writes:
             return await make(self._client, call)
 
     async def _by_worker(self, call: Call) -> Outcome:
-        writer = self._writer or await self._start()
+        outbox = self._outbox or await self._start()
         future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting[call.number] = future
-        try:
-            writer.write(frame(call))
-        except ConnectionError:
-            self._lost()
+        outbox.put(frame(call))
         return await future
 
-    async def _start(self) -> asyncio.StreamWriter:
+    async def _start(self) -> Outbox:
         async with self._starting:
-            if self._writer is not None:
-                return self._writer
+            if self._outbox is not None:
+                return self._outbox
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = await asyncio.create_subprocess_exec(
@@ -241,8 +260,8 @@ class Writes:
             reader, writer = await asyncio.open_unix_connection(sock=ours)
             writer.write(frame(Hello.of(self._client.access)))
             self._reading = asyncio.create_task(self._read(reader))
-            self._writer = writer
-            return writer
+            self._writer, self._outbox = writer, Outbox(writer)
+            return self._outbox
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
@@ -256,7 +275,7 @@ class Writes:
 
     def _lost(self) -> None:
         """Answer all that was under way with "not known"; the next write starts a new worker."""
-        writer, self._writer = self._writer, None
+        writer, self._writer, self._outbox = self._writer, None, None
         if writer is not None:
             writer.close()
         waiting, self._waiting = self._waiting, {}
@@ -267,6 +286,8 @@ class Writes:
     async def close(self) -> None:
         """End the worker after what is under way."""
         writer = self._writer
+        if self._outbox is not None:
+            self._outbox.flush()
         if writer is not None and writer.can_write_eof():
             with contextlib.suppress(ConnectionError):
                 writer.write_eof()

@@ -108,8 +108,15 @@ class Grouping:
         if new is None:
             if old is not None:
                 self.work.mark(old.key)
-        elif old is None or _read_of(old) != _read_of(new):
+        elif old is None or self._reads_otherwise(old, new):
             self.work.mark(new.key)
+
+    def _reads_otherwise(self, old: RawPod, new: RawPod) -> bool:
+        """Whether a change means anything to grouping. A binding that told a pod its group, as we knew it, does not."""
+        if _read_of(old) == _read_of(new):
+            return False
+        is_told = new.spec.node_name and not self._ground.memberships.is_untold(new)
+        return not is_told or _unplaced(old) != _unplaced(new)
 
     def group_changed(self, old: RawPodGroup | None, new: RawPodGroup | None) -> None:
         """Note whose groups there are; a group that went is made anew if pods of it are left."""
@@ -270,13 +277,23 @@ def _read_of(pod: RawPod) -> tuple[object, ...]:
     """Return what of a pod grouping depends on."""
     meta = pod.metadata
     notes = {key: word for key, word in meta.annotations.items() if key != names.EVICTION_NOTICE}
+    return (notes, bool(pod.spec.node_name), *_apart_from_notes(pod))
+
+
+def _unplaced(pod: RawPod) -> tuple[object, ...]:
+    """Return the same without what a binding writes."""
+    left_out = {names.EVICTION_NOTICE, names.RECEIVED_TYPE}
+    notes = {key: word for key, word in pod.metadata.annotations.items() if key not in left_out}
+    return (notes, *_apart_from_notes(pod))
+
+
+def _apart_from_notes(pod: RawPod) -> tuple[object, ...]:
+    meta = pod.metadata
     return (
         meta.uid,
         meta.labels,
-        notes,
         meta.owner_references,
         bool(meta.deletion_timestamp),
         pod.spec.priority_class_name,
-        bool(pod.spec.node_name),
         pod.is_over,
     )

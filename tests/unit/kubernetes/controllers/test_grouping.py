@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from scheduler_service.backends.kubernetes.controllers.grouping import Choices, Ground, Grouping
 from scheduler_service.backends.kubernetes.controllers.memberships import Memberships
 from scheduler_service.backends.kubernetes.controllers.recorder import Recorder
@@ -186,6 +188,30 @@ def test_a_pod_that_somebody_else_bound_is_told_its_group() -> None:
     bed = Bed(pod("p", node="n0"))
     bed.owners.job = a_job()
     assert bed.look() == [("POST", "podgroups"), ("PATCH", "p")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "is_untold", "is_looked_at"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"annotations": {"pod-group-name": "pg-other"}}, False, True),
+        ({"labels": {"kai.scheduler/queue": "b"}}, False, True),
+    ],
+)
+def test_a_binding_that_tells_a_pod_its_group_is_no_reason_to_look_again(
+    parts: Table, *, is_untold: bool, is_looked_at: bool
+) -> None:
+    known = {"pod-group-name": "pg-j-uid-j"}
+    old = pod(annotations=known)
+    bound = {"annotations": known, **parts}
+    bound["annotations"] = {**bound["annotations"], "received-resource-type": "Regular"}
+    new = pod(node="n0", **bound)
+    bed = Bed(new)
+    if is_untold:
+        bed.pods.believed["a/p"] = "uid-p"
+    bed.grouping.pod_changed(old, new)
+    assert (bed.grouping.work._next() == "a/p") is is_looked_at
 
 
 def test_what_a_network_plug_in_notes_on_a_lone_pod_costs_no_write_of_its_group() -> None:
