@@ -44,7 +44,6 @@ NUMBERED: Final = "tests.properties.quick"
 PLANNING: Final = "scheduler_service/planning"
 CPU_S: Final = 2
 """So much, and three times what it needs, is given to a case: then the mutant does not end."""
-TESTS_CPU_S: Final = 300
 CAUGHT, SURVIVED = 1, 0
 
 
@@ -66,6 +65,8 @@ class Options:
 
     quick: float | None
     tests: list[str]
+    tests_s: float = 0.0
+    """How long the tests take without a mutant."""
 
 
 def all_cases() -> list[Case]:
@@ -140,7 +141,7 @@ def judge(cases: list[Case], file: Path, text: str, mutant: Mutant, options: Opt
         os.close(read)
         status = CAUGHT
         with contextlib.suppress(BaseException):  # whatever happens, the child ends here
-            status = _in_child(touched, function, code, options.tests, write)
+            status = _in_child(touched, function, code, options, write)
         os._exit(status)
     os.close(write)
     with os.fdopen(read) as answer:
@@ -175,7 +176,7 @@ def quickest(cases: list[Case], seconds: float | None) -> list[Case]:
 
 
 def _in_child(
-    cases: list[Case], function: FunctionType, code: CodeType, tests: list[str], write: int
+    cases: list[Case], function: FunctionType, code: CodeType, options: Options, write: int
 ) -> int:
     """Put the fault in and run until something fails."""
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
@@ -190,8 +191,8 @@ def _in_child(
         if failed:
             os.write(write, case.name.encode())
             return CAUGHT
-    signal.setitimer(signal.ITIMER_PROF, TESTS_CPU_S if tests else 0)
-    if tests and not tests_pass(tests):
+    signal.setitimer(signal.ITIMER_PROF, CPU_S + 3 * options.tests_s if options.tests else 0)
+    if options.tests and not tests_pass(options.tests):
         os.write(write, b"tests")
         return CAUGHT
     return SURVIVED
@@ -296,9 +297,11 @@ def main() -> None:
         if chosen.tests:
             os.environ["KAI_PROPERTY_PROFILE"] = "first failure"
             tests_pass(chosen.tests, "--collect-only")  # read once, not in each child
+        started = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         if chosen.tests and not _in_a_child(lambda: tests_pass(chosen.tests)):
             raise SystemExit("The tests fail without a mutant: mend that first.")
-        options = Options(chosen.quick, chosen.tests)
+        tests_s = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - started
+        options = Options(chosen.quick, chosen.tests, tests_s)
         judge_all(cases, texts, options, survivors=chosen.survivors)
     report(files)
 

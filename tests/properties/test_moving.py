@@ -17,7 +17,8 @@ from scheduler_service.model.policy import Placement, Policy
 from scheduler_service.model.reasons import PlanningFailed
 from scheduler_service.planning.board import ShortWayLost
 from scheduler_service.planning.cycle import plan
-from tests.properties.test_alike import assert_the_short_way_is_the_general_one
+from scheduler_service.planning.moving import Moving
+from tests.properties.test_alike import assert_the_short_way_is_the_general_one, with_a_rule
 from tests.properties.test_dealing import tree, with_cpu
 
 PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -87,6 +88,19 @@ def test_a_move_costs_a_few_entries():
     assert work.groups_tried == work.simulations == work.victims_walked == 100
     assert work.nodes_examined <= 50 + 3 * 100
     assert work.journal_entries <= 6 * 100
+
+
+def test_a_fault_while_moves_are_booked_leaves_them_all_to_the_general_search(monkeypatch):
+    """When this happens: a bug. Those that were served already are waited for again, in their order."""
+    snapshot = shapes.half_running(4, 12)
+    general = plan(Ledger.from_snapshot(with_a_rule(snapshot)), CONSOLIDATE, 0)
+    monkeypatch.setattr(Moving, "_statement", None)
+
+    with pytest.warns(ShortWayLost, match="TypeError"):
+        made = plan(Ledger.from_snapshot(snapshot), CONSOLIDATE, 0)
+
+    assert len(made.statements) == 6
+    assert made.statements == general.statements
 
 
 def test_a_fault_while_pods_are_moved_leaves_all_to_the_general_search():
