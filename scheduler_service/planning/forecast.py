@@ -111,7 +111,7 @@ def forecast_waiting(
         )
     )
     return {
-        key: answer or _later(waiting.get(key), early.get(key), late.get(key))
+        key: answer or _later(waiting[key], early.get(key), late.get(key))
         for key, answer in known.items()
     }
 
@@ -143,11 +143,9 @@ def is_final(reason: Reason) -> bool:
     return isinstance(reason, FOR_GOOD)
 
 
-def _later(waiting: Waiting | None, early: int | None, late: int | None) -> Forecast:
-    position, overall, reason = 1, 1, None
-    if waiting is not None:
-        position, overall, reason = waiting.position, waiting.overall, waiting.main_reason
-    known = [moment for moment in (early, late) if moment is not None]
-    if not known or early is None:
-        return Forecast("unknown", position, overall, reason=reason)
-    return Forecast("about", position, overall, (min(known), max(known)), reason)
+def _later(waiting: Waiting, early: int | None, late: int | None) -> Forecast:
+    place, reason = (waiting.position, waiting.overall), waiting.main_reason
+    if early is None:
+        return Forecast("unknown", *place, reason=reason)
+    other = early if late is None else late
+    return Forecast("about", *place, (min(early, other), max(early, other)), reason)

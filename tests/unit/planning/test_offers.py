@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduler_service.model.gpu import FractionOfGpu, GpuMemory, GpuShare, WholeGpus
+from scheduler_service.model.node import Node
 from scheduler_service.model.plan import Bind, Evict
-from scheduler_service.model.pod_group import Preemptibility
+from scheduler_service.model.pod import Pod, PodRequest, PodState
+from scheduler_service.model.pod_group import PodGroup, Preemptibility, SubGroup, flat_gang
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.queue import Queue
 from scheduler_service.model.reasons import sentence
 from scheduler_service.model.resources import QueueShare
+from scheduler_service.planning import offers
 from scheduler_service.planning.explain import Explanation, explain
-from scheduler_service.planning.forecast import RunTime
+from scheduler_service.planning.forecast import Change, RunTime
+from scheduler_service.planning.offers import other_forms
 from tests.properties.book import image
 from tests.unit.small_world import NOW_MS, ONE, SmallWorld, node, queue
 
@@ -28,6 +34,10 @@ def told(world: SmallWorld, group: str, **known: RunTime) -> Explanation:
 
 def words(answer: Explanation) -> list[str]:
     return [offer.what for offer in answer.offers]
+
+
+def smaller_gangs(answer: Explanation) -> list[str]:
+    return [what for what in words(answer) if "pods" in what]
 
 
 def test_one_gpu_may_be_had_as_two_halves_of_two() -> None:
@@ -109,6 +119,7 @@ def test_without_a_guarantee_it_may_start() -> None:
     answer = told(world, wish)
 
     assert "fits now if it may be preempted" in words(answer)
+    assert Change(preemptible=True) in [offer.change for offer in answer.offers]
     assert sentence(answer.waiting.main_reason) == (
         "Non-preemptible: quota of team is 0 GPUs, 0 GPUs used, 1 GPU wanted."
     )
@@ -123,6 +134,7 @@ def test_half_the_memory_may_fit() -> None:
     answer = told(world, wish)
 
     assert words(answer)[0] == "fits now as 3 GiB"
+    assert answer.offers[0].change == Change(gpu=GpuMemory(3072))
     assert sentence(answer.waiting.main_reason) == (
         "Needs 6 GiB of GPU memory on one GPU; n0 has 3.9 GiB free."
     )
@@ -170,7 +182,7 @@ def test_who_starts_or_goes_now_is_told_so() -> None:
 
 
 def test_the_offers_are_at_most_five_and_keep_a_place_for_endings() -> None:
-    teams = [queue("top"), *(queue(name, "top") for name in ("team", "b", "c", "d", "e"))]
+    teams = [queue("top"), *(queue(name, "top") for name in ("team", "b", "c", "d", "e", "f"))]
     teams[1] = queue("team", "top", limit=500)
     world = SmallWorld(nodes=[node("n0", 2)], queues=teams)
     world.runs("held", FractionOfGpu(500), on="n0", devices=(GpuShare("g0", 500),))
@@ -183,3 +195,153 @@ def test_the_offers_are_at_most_five_and_keep_a_place_for_endings() -> None:
         "fits now in queue e",
         "fits if 0.5 GPU of team ends (d/held)",
     ]
+
+
+def test_what_has_a_promise_is_not_told_of_others_that_would_make_room() -> None:
+    world = SmallWorld()
+    for name in ("a", "b"):
+        world.runs(name, ONE, on="n0", priority=1)
+    wish = world.waits("wish", WholeGpus(2), priority=50)
+
+    assert told(world, wish).offers == ()
+
+
+def test_only_queues_that_may_be_offered_are() -> None:
+    teams = [queue("top"), queue("team", "top", limit=500), queue("b", "top"), queue("c", "top")]
+    world = SmallWorld(queues=teams)
+    wish = world.waits("wish", ONE)
+    ledger = world.ledger()
+    group = ledger.groups[wish]
+
+    def offered(queues: set[str] | None) -> list[str]:
+        return [offer.what for offer in other_forms(ledger, PLAIN, group, NOW_MS, queues)]
+
+    parts = ["fits now as 0.5 GPU", "fits now as 0.25 GPU", "fits now as 0.1 GPU"]
+    assert offered(None) == [*parts, "fits now in queue b", "fits now in queue c"]
+    assert offered({"c", "team"}) == [*parts, "fits now in queue c"]
+    assert offered(set()) == parts
+
+
+def test_so_many_pods_as_there_is_room_for_and_halves_are_offered() -> None:
+    """What another gang lacks is nothing to this one."""
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team")])
+    world.waits("other", ONE, pods=5)
+    three = world.waits("three", ONE, pods=3)
+
+    assert smaller_gangs(told(world, three)) == ["fits now with 1 of 3 pods"]
+
+    roomy = SmallWorld(queues=[queue("team")])
+    four = roomy.waits("four", ONE, pods=4)
+
+    assert smaller_gangs(told(roomy, four)) == [
+        "fits now with 2 of 4 pods",
+        "fits now with 1 of 4 pods",
+    ]
+
+
+def test_where_the_room_is_not_known_halves_are_offered() -> None:
+    world = SmallWorld(nodes=[node("n0", 8)], queues=[queue("team", limit=4000)])
+    wish = world.waits("wish", WholeGpus(1), pods=8)
+
+    answer = told(world, wish)
+
+    assert smaller_gangs(answer) == [f"fits now with {n} of 8 pods" for n in (4, 2)]
+    assert [offer.change for offer in answer.offers][-2:] == [Change(pods=4), Change(pods=2)]
+
+
+def test_several_gpus_are_halved_and_halved_again() -> None:
+    world = SmallWorld(nodes=[node("n0", 4)], queues=[queue("team")])
+    wish = world.waits("wish", WholeGpus(8))
+
+    answer = told(world, wish)
+
+    assert words(answer) == [f"fits now as {n}" for n in ("4 GPUs", "2 GPUs", "1 GPU")]
+    assert answer.offers[1].change == Change(gpu=WholeGpus(2))
+
+
+def test_a_group_of_which_a_part_runs_has_no_other_form() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    world.groups.append(PodGroup(name="two", namespace="d", queue="team", gang=flat_gang(1)))
+    request = PodRequest(1000, 1 << 30, ONE)
+    world.pods += [
+        Pod("two-0", "d", "d/two", PodState.RUNNING, request=request, node="n0"),
+        Pod("two-1", "d", "d/two", request=request),
+    ]
+
+    assert told(world, "d/two").offers == ()
+
+
+def test_a_tree_has_no_other_form() -> None:
+    parts = tuple(SubGroup(name, 1) for name in ("x", "y"))
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    gang = SubGroup(children=parts)
+    world.groups.append(PodGroup(name="tree", namespace="d", queue="team", gang=gang))
+    world.pods += [
+        Pod(f"t-{n}", "d", "d/tree", request=PodRequest(1, 1, ONE), sub_group=n) for n in "xy"
+    ]
+
+    assert told(world, "d/tree").offers == ()
+
+
+def parts_beside(held: int, wish: FractionOfGpu) -> list[str]:
+    """Return what is offered in place of parts where as much of each of two GPUs is held."""
+    world = SmallWorld(nodes=[node("n0", 2)], queues=[queue("team")])
+    for name in ("x", "y"):
+        world.runs(name, FractionOfGpu(held), on="n0", devices=(GpuShare(f"g{name}", held),))
+    answer = told(world, world.waits("wish", wish))
+    return [what for what in words(answer) if "fits now" in what]
+
+
+def test_a_part_may_be_had_as_two_halves_of_it() -> None:
+    assert parts_beside(900, FractionOfGpu(200)) == [
+        "fits now as 2 × 0.1 GPU",
+        "fits now as 0.1 GPU",
+    ]
+    assert parts_beside(850, FractionOfGpu(198)) == ["fits now as 0.1 GPU"]
+    assert parts_beside(800, FractionOfGpu(333)) == ["fits now as 0.1 GPU"]
+    assert parts_beside(800, FractionOfGpu(400, devices=2)) == ["fits now as 2 × 0.1 GPU"]
+
+
+def test_the_end_of_a_group_of_which_a_part_runs_helps_too() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    world.groups.append(PodGroup(name="two", namespace="d", queue="team", gang=flat_gang(1)))
+    request = PodRequest(1000, 1 << 30, ONE)
+    world.pods += [
+        Pod("two-0", "d", "d/two", PodState.RUNNING, request=request, node="n0"),
+        Pod("two-1", "d", "d/two", PodState.GATED, request=request),
+    ]
+    wish = world.waits("wish", ONE, queue="other")
+
+    assert words(told(world, wish)) == ["fits if 1 GPU of team ends (d/two)"]
+
+
+def test_work_without_gpus_waits_for_cpu_of_others() -> None:
+    one = Node("n0", gpus=1, milli_cpu=1000, memory_bytes=1 << 40)
+    world = SmallWorld(nodes=[one], queues=[queue("team"), queue("other")])
+    world.runs("held", None, on="n0", queue="other")
+    wish = world.waits("wish", None)
+
+    assert words(told(world, wish)) == ["fits if 1 CPU of other ends (d/held)"]
+
+
+def test_those_without_gpus_are_not_tried_for_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers, "TRIES", 1)
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    world.runs("cpu", None, on="n0", queue="other")
+    world.runs("gpu", ONE, on="n0", queue="other")
+    wish = world.waits("wish", ONE)
+
+    assert words(told(world, wish)) == ["fits if 1 GPU of other ends (d/gpu)"]
+
+
+@pytest.mark.parametrize(("tries", "is_found"), [(1, False), (2, True)])
+def test_so_many_endings_of_several_are_tried(
+    monkeypatch: pytest.MonkeyPatch, tries: int, is_found: bool
+) -> None:
+    monkeypatch.setattr(offers, "TRIES", tries)
+    world = SmallWorld(nodes=[node("n0", 4)], queues=[queue("team"), queue("other")])
+    for number in range(4):
+        world.runs(f"r{number}", ONE, on="n0", queue="other")
+    wish = world.waits("wish", WholeGpus(3))
+
+    assert bool(words(told(world, wish))) is is_found

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from scheduler_service.model.gpu import FractionOfGpu, GpuRequest, WholeGpus
 from scheduler_service.model.pod import Pod, PodRequest
-from scheduler_service.model.pod_group import PodGroup, flat_gang
+from scheduler_service.model.pod_group import PodGroup, Preemptibility, flat_gang
 from scheduler_service.model.policy import Policy
-from scheduler_service.model.reasons import NeverFits, OverLimit
+from scheduler_service.model.queue import Queue
+from scheduler_service.model.reasons import (
+    NeverFits,
+    NonPreemptibleOverQuota,
+    NotEnoughOnNode,
+    OverLimit,
+    WaitsForRelease,
+)
+from scheduler_service.model.resources import QueueShare
 from scheduler_service.planning.explain import explain
 from scheduler_service.planning.forecast import RunTime, forecast, forecast_waiting
 from tests.properties.book import image
@@ -45,6 +53,23 @@ def test_what_can_never_fit_says_why() -> None:
     assert (larger_than_nodes.verdict, over_limit.verdict) == ("never", "never")
     assert isinstance(larger_than_nodes.reason, NeverFits)
     assert isinstance(over_limit.reason, OverLimit)
+
+
+def test_what_a_queue_can_have_once_others_of_it_end_is_not_never() -> None:
+    firm = Preemptibility.NON_PREEMPTIBLE
+    bounds = QueueShare(quota=1000, limit=1000)
+    world = SmallWorld(queues=[Queue("team", gpu=bounds)])
+    world.runs("a", ONE, on="n0", preemptibility=firm)
+    soft, hard = world.waits("soft", ONE), world.waits("hard", ONE, preemptibility=firm)
+
+    answers = forecast_waiting(world.ledger(), PLAIN, (soft, hard), NOW_MS)
+
+    assert {answers[key].verdict for key in (soft, hard)} == {"unknown"}
+    assert isinstance(answers[soft].reason, OverLimit)
+    world.queues[0] = Queue("team", gpu=QueueShare(quota=1000))
+    over_quota = forecast_waiting(world.ledger(), PLAIN, (hard,), NOW_MS)[hard]
+    assert over_quota.verdict == "unknown"
+    assert isinstance(over_quota.reason, NonPreemptibleOverQuota)
 
 
 def test_the_time_follows_from_what_runs() -> None:
@@ -88,6 +113,48 @@ def test_those_of_lower_priority_would_be_asked_to_leave() -> None:
     answer = forecast(world.ledger(), PLAIN, request(ONE), NOW_MS)
 
     assert answer.verdict == "by_eviction"
+    assert answer.reason == WaitsForRelease("n0", 1)
+
+
+def test_who_starts_now_says_nothing_of_who_does_not() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)])
+    first, second = world.waits("first", ONE), world.waits("second", ONE)
+
+    answers = forecast_waiting(world.ledger(), PLAIN, (first, second), NOW_MS)
+
+    assert [answers[key].verdict for key in (first, second)] == ["now", "unknown"]
+    assert (answers[second].position, answers[second].overall) == (1, 1)
+    assert answers[second].reason == NotEnoughOnNode("gpu", 1000, 0, "n0")
+
+
+def test_the_range_is_from_the_earlier_to_the_later_and_unknown_if_the_earlier_is() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)])
+    world.runs("a", ONE, on="n0")
+    first, second = world.waits("first", ONE), world.waits("second", ONE)
+
+    def eta(a: RunTime, one: RunTime) -> list[object]:
+        times = {"d/a": a, first: one}
+        answers = forecast_waiting(world.ledger(), PLAIN, (first, second), NOW_MS, times)
+        return [answers[key].eta_ms for key in (first, second)]
+
+    assert eta(RunTime(10, 40), RunTime(5, 7)) == [(10, 40), (15, 47)]
+    assert eta(RunTime(40, 10), RunTime(5, 7)) == [(10, 40), (17, 45)]
+
+
+def test_whoever_would_never_fit_keeps_its_place_in_the_line() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)])
+    world.runs("a", ONE, on="n0")
+    first, wide = world.waits("first", ONE, queue="other"), world.waits("wide", WholeGpus(9))
+    last = world.waits("last", ONE, queue="other")
+
+    answers = forecast_waiting(world.ledger(), PLAIN, (first, wide, last), NOW_MS)
+
+    assert answers[wide].verdict == "never"
+    assert {key: (answers[key].position, answers[key].overall) for key in answers} == {
+        first: (1, 1),
+        wide: (1, 3),
+        last: (2, 2),
+    }
 
 
 def test_offers_are_tried_out_and_fit_now() -> None:
