@@ -4,7 +4,7 @@ Small on purpose: a few nodes that are nearly full, queues near their bounds, gr
 shape. Pods that run are put where the reference says there is room, so every cluster could exist.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 import msgspec
@@ -113,6 +113,19 @@ def _nodes(random: Random, size: int) -> list[Node]:
 def _memory(random: Random, memories: list[int | None], before: list[Node]) -> int | None:
     is_first = not any(node.gpus for node in before)
     return memories[0] if is_first else random.choice(memories)
+
+
+def semi_cluster(seed: int, size: int = 4) -> Cluster:
+    """Return the cluster of this number, in which some groups protect their minimum only."""
+    plain, random = cluster(seed, size), Random(seed)
+    groups = (
+        msgspec.structs.replace(group, preemptibility=Preemptibility.SEMI_PREEMPTIBLE)
+        if random.random() < 0.4
+        else group
+        for group in plain.snapshot.pod_groups
+    )
+    snapshot = msgspec.structs.replace(plain.snapshot, pod_groups=tuple(groups))
+    return replace(plain, snapshot=snapshot)
 
 
 def _queues(random: Random, nodes: list[Node]) -> list[Queue]:

@@ -5,10 +5,18 @@ from typing import Any
 
 import pytest
 
+from scheduler_service.model.pod_group import Preemptibility
 from scheduler_service.model.policy import Action
-from scheduler_service.planning import reclaim_check, scenario, settling, staleness
+from scheduler_service.planning import (
+    capacity_check,
+    reclaim_check,
+    scenario,
+    settling,
+    staleness,
+    victims,
+)
 from scheduler_service.planning.actions import consolidate, preempt, reclaim
-from tests.properties.clusters import Cluster, cluster
+from tests.properties.clusters import Cluster, cluster, semi_cluster
 from tests.properties.test_short_cuts import alike_cluster
 from tests.properties.victims import all_differences, victim_differences
 
@@ -16,7 +24,7 @@ Maker = Callable[[int, int], Cluster]
 Fault = tuple[Action, Any, str, Callable[..., object], Maker, int]
 
 
-@pytest.mark.parametrize(("kind", "seeds"), [(cluster, 10), (alike_cluster, 5)])
+@pytest.mark.parametrize(("kind", "seeds"), [(cluster, 10), (alike_cluster, 5), (semi_cluster, 8)])
 def test_room_is_made_as_the_reference_makes_it(kind: Maker, seeds: int):
     made = {seed: kind(seed, 1 + seed % 5) for seed in range(seeds)}
     lines = [f"{seed} {line}" for seed in made for line in all_differences(made[seed])]
@@ -38,6 +46,10 @@ def _no(*_: object, **__: object) -> bool:
 
 def _at_once(*_: object) -> int:
     return 0
+
+
+def _never_half(group: Any) -> bool:
+    return group.model.preemptibility is Preemptibility.NON_PREEMPTIBLE
 
 
 FAULTS: dict[str, Fault] = {
@@ -63,6 +75,10 @@ FAULTS: dict[str, Fault] = {
         "consolidate", consolidate, "_within_share", _yes, alike_cluster, 10,
     ),
     "nobody comes back": ("reclaim", settling._Lost, "is_hopeless", _yes, cluster, 3),
+    "who protects its minimum gives it": ("preempt", victims, "SEMI", _no, semi_cluster, 18),
+    "a protected minimum needs no quota": (
+        "preempt", capacity_check, "must_fit_quota", _never_half, semi_cluster, 58,
+    ),
     "no grace": ("evict_stale_gangs", staleness, "is_over", _yes, cluster, 4),
 }  # fmt: skip
 

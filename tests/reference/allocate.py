@@ -11,7 +11,7 @@ from scheduler_service.model.pod import COUNTS_FOR_QUEUE, HOLDS_RESOURCES, Pod, 
 from scheduler_service.model.pod_group import Preemptibility
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.snapshot import Snapshot
-from tests.reference.gang import Tree
+from tests.reference.gang import Tree, in_order
 from tests.reference.nodes import LEAVES, PROMISED, STAYS, Holder, NodeNow, Shared, charge
 from tests.reference.shares import ZERO, Amount, Books, fair_shares, plus
 
@@ -100,11 +100,35 @@ class Reference:
         for key, group in self.groups.items():
             if group.queue not in self.leaves:
                 continue
-            firm = group.preemptibility is Preemptibility.NON_PREEMPTIBLE
+            core = self._core(key)
             for pod in self.members[key]:
                 if self.places[pod.key].state in COUNTS_FOR_QUEUE:
-                    books.charge(group.queue, self.held(pod), firm=firm)
+                    books.charge(group.queue, self.held(pod), firm=pod.key in core)
         return books
+
+    def _core(self, key: str) -> set[str]:
+        """Return the pods that count as non-preemptible: all, none, or the first of each leaf."""
+        group = self.groups[key]
+        if group.preemptibility is Preemptibility.PREEMPTIBLE:
+            return set()
+        if group.preemptibility is Preemptibility.NON_PREEMPTIBLE:
+            return {pod.key for pod in self.members[key]}
+        core: set[str] = set()
+        for leaf in group.gang.leaves():
+            pods = [
+                (p, self.places[p.key].state) for p in self.members[key] if p.sub_group == leaf.name
+            ]
+            ended = sum(state is PodState.SUCCEEDED for _, state in pods)
+            placed = in_order([pod for pod, state in pods if state in COUNTS_FOR_QUEUE])
+            core |= {pod.key for pod in placed[: max(0, leaf.min_members - ended)]}
+        return core
+
+    def is_firm(self, key: str) -> bool:
+        """Say whether what starts next of a group has to fit into quotas: appendix G for half of it."""
+        kind = self.groups[key].preemptibility
+        if kind is Preemptibility.SEMI_PREEMPTIBLE:
+            return self.tree(key).state() == "below"
+        return kind is Preemptibility.NON_PREEMPTIBLE
 
     def node_now(self, name: str) -> NodeNow:
         """Return a node with who is on it."""
@@ -200,7 +224,7 @@ class Reference:
     def start(self, key: str) -> bool:
         """Place what starts next of a group, all of it or (to be undone) not."""
         group = self.groups[key]
-        firm = group.preemptibility is Preemptibility.NON_PREEMPTIBLE
+        firm = self.is_firm(key)
         pods = self.next_pods(key)
         asked = ZERO
         for pod in pods:

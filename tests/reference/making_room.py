@@ -69,7 +69,7 @@ class MakingRoom(Search):
     def _may_give(self, key: str) -> bool:
         group = self.groups[key]
         return (
-            group.preemptibility is Preemptibility.PREEMPTIBLE
+            group.preemptibility is not Preemptibility.NON_PREEMPTIBLE
             and group.queue in self.leaves
             and key not in self.touched | self.promised
             and any(self.places[p.key].state in COUNTS_FOR_QUEUE for p in self.members[key])
@@ -79,7 +79,12 @@ class MakingRoom(Search):
         started = self.groups[key].started_ms
         return started is not None and self.snapshot.now_ms < started + for_ms
 
-    def _is_firm(self, key: str) -> bool:
+    def _half_firm(self) -> set[str]:
+        """Return the groups that may lose their surplus only, whoever asks (appendix G)."""
+        half = Preemptibility.SEMI_PREEMPTIBLE
+        return {key for key, group in self.groups.items() if group.preemptibility is half}
+
+    def _may_not_lose(self, key: str) -> bool:
         return self.groups[key].preemptibility is Preemptibility.NON_PREEMPTIBLE
 
     def preempt(self) -> None:
@@ -87,7 +92,7 @@ class MakingRoom(Search):
         for key in self._in_turn(lambda _: True):
             group, books = self.groups[key], self.books()
             asked = self._asked_by(self.next_pods(key), self.largest)
-            if self._is_firm(key) and any(
+            if self.is_firm(key) and any(
                 asked[i] > 0 and q is not None and books.firm[queue.name][i] + asked[i] > q
                 for queue in books.path(group.queue)
                 for i, q in enumerate(quotas(queue))
@@ -98,6 +103,7 @@ class MakingRoom(Search):
                 if self._may_give(k) and g.queue == group.queue and g.priority < group.priority
             }  # fmt: skip
             safe = {k for k in victims if self._is_safe(k, safe_from_own(books, self.groups[k]))}
+            safe |= self._half_firm()
             self.make_room(
                 key, lambda v=victims, s=safe: Stack(self, v, s), lambda _: lambda _: True
             )
@@ -117,7 +123,7 @@ class MakingRoom(Search):
     def reclaim(self) -> None:
         """A queue below its share takes from queues above theirs."""
         for key in self._in_turn(lambda _: True):
-            own, books, firm = self.groups[key].queue, self.books(), self._is_firm(key)
+            own, books, firm = self.groups[key].queue, self.books(), self.is_firm(key)
             asked = self._asked_by(self.next_pods(key), self.smallest)
             if not may_ask(books, own, asked, firm=firm):
                 continue
@@ -127,7 +133,7 @@ class MakingRoom(Search):
             }  # fmt: skip
             safe = {
                 k for k in victims if self._is_safe(k, safe_from_others(books, own, self.groups[k]))
-            }
+            } | self._half_firm()
             self.make_room(
                 key,
                 lambda v=victims, s=safe: Stack(self, v, s),
@@ -159,7 +165,7 @@ class MakingRoom(Search):
         """
         cap = self.policy.max_consolidation_victims
         stopped = {k for k in self.groups if "evict_stale_gangs" in self.actions and self._ends(k)}
-        for key in self._in_turn(lambda k: not self._is_firm(k)):
+        for key in self._in_turn(lambda k: not self._may_not_lose(k)):
             if cap == 0:
                 return
             asked = self._asked_by(self.next_pods(key), self.smallest)
@@ -170,7 +176,9 @@ class MakingRoom(Search):
             if cap is not None:
                 victims = self._worst_of(victims, cap)
             self.make_room(
-                key, lambda v=victims: Stack(self, v, set()), lambda _: self._all_have_places
+                key,
+                lambda v=victims: Stack(self, v, self._half_firm()),
+                lambda _: self._all_have_places,
             )
 
     def _is_asked_to_move(self, books: Books, own: str, key: str) -> bool:
@@ -178,7 +186,7 @@ class MakingRoom(Search):
         return queue == own or not within(books.allocated[queue], books.fair[queue])
 
     def _worst_of(self, victims: set[str], cap: int) -> set[str]:
-        stack, found = Stack(self, victims, set()), dict[str, None]()
+        stack, found = Stack(self, victims, self._half_firm()), dict[str, None]()
         while len(found) < cap and (step := stack.pop()) is not None:
             found[step.group] = None
         return set(found)
