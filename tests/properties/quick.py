@@ -12,17 +12,19 @@ from scheduler_service.planning.cycle import plan
 from tests.properties import (
     test_alike,
     test_dealing,
+    test_fragmentation,
     test_moving,
     test_placing,
     test_short_cuts,
 )
-from tests.properties.clusters import Cluster, cluster
+from tests.properties.clusters import Cluster, cluster, semi_cluster
 from tests.properties.exactness import allocate_differences, planned
 from tests.properties.large_ways import differs_for_many
 from tests.properties.laws import breaches
 from tests.properties.reserving import reserving_breaches, reserving_cluster
 from tests.properties.rich import rich_breaches, rich_cluster
 from tests.properties.shares import division_differs, order_differs
+from tests.properties.victims import all_differences
 from tests.reference.nodes import Ambiguous
 
 SEEDS = 120
@@ -65,10 +67,24 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
         for name, world in WORLDS.items():
             found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
         found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
+        found.append((f"parts-{seed}", partial(_takes_another_part, seed)))
+        for kind in (cluster, semi_cluster, test_short_cuts.alike_cluster):
+            name = f"room-{kind.__name__}-{seed}"
+            found.append((name, partial(_makes_other_room, kind, seed)))
         for kind in KINDS:
             name = f"slow-{kind.__name__.partition('_cluster')[0]}-{seed}"
             found.append((name, partial(_is_not_one_by_one, kind, seed)))
     return found
+
+
+def _makes_other_room(kind: Kind, seed: int) -> bool:
+    """Say whether an action, or the cycle, makes room otherwise than the slow reference."""
+    return any(all_differences(kind(seed, 1 + seed % 6)))
+
+
+def _takes_another_part(seed: int) -> bool:
+    made_up, shared = cluster(seed, 1 + seed % 5), "pack" if seed % 2 else "spread"
+    return bool(test_fragmentation.wrong_parts(made_up, shared))
 
 
 def _is_not_one_by_one(kind: Kind, seed: int) -> bool:
