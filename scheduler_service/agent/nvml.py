@@ -18,10 +18,14 @@ TroubleCode = Literal["no_driver", "driver_changed", "no_permission", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that uses a device; `used_mib` is None where it is not told. `pid` is the host's."""
+    """A process that uses a device; `used_mib` is None where it is not told. `pid` is the host's.
+
+    `draws_only`: it computes nothing there, like the display server of a workstation.
+    """
 
     pid: int
     used_mib: int | None
+    draws_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,9 +117,10 @@ def _processes(handle: object) -> tuple[GpuProcess, ...]:
     """Return who computes or draws on the device, each process once."""
     compute = _known(lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(handle)) or []
     graphics = _known(lambda: pynvml.nvmlDeviceGetGraphicsRunningProcesses(handle)) or []
+    computing = {int(each.pid) for each in compute}
     used = {int(each.pid): each.usedGpuMemory for each in (*graphics, *compute)}
     return tuple(
-        GpuProcess(pid, None if memory is None else int(memory) // MIB)
+        GpuProcess(pid, None if memory is None else int(memory) // MIB, pid not in computing)
         for pid, memory in sorted(used.items())
     )
 

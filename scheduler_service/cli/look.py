@@ -10,13 +10,14 @@ from scheduler_service.cli import output
 from scheduler_service.cli.client import key_of, service
 from scheduler_service.wire.codec import encode
 from scheduler_service.wire.pod_group import TERMINAL_STATES
+from scheduler_service.words.units import clock_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from scheduler_service.wire.cluster import Health, NodeView, QueueView
+    from scheduler_service.wire.cluster import ForeignProcess, Health, NodeView, QueueView
     from scheduler_service.wire.pod_group import PodGroupView
 
 LATELY = 5
@@ -102,10 +103,23 @@ def queues(*, as_json: bool) -> None:
     """Show the queues: quota, limit, fair share, what is held and who waits."""
     with service() as client:
         found = client.queues()
+        machines = () if as_json else client.nodes()
     if as_json:
         output.print_json(found)
         return
     output.console().print(_queue_table(found))
+    _print_foreign(output.console(), machines)
+
+
+def _print_foreign(console: Console, found: Sequence[NodeView]) -> None:
+    """Print what no queue has: GPUs that somebody uses without a lease."""
+    from rich.text import Text
+
+    for node in found:
+        for device in node.devices:
+            for use in device.foreign:
+                line = f"GPU {device.index} of {node.name}: {_foreign_text(use)}."
+                console.print(Text(line, style="yellow"))
 
 
 def _queue_table(found: tuple[QueueView, ...]) -> object:
@@ -144,6 +158,11 @@ def nodes(*, as_json: bool) -> None:
     output.console().print(_node_table(found))
 
 
+def _foreign_text(use: ForeignProcess) -> str:
+    who = use.user or "somebody"
+    return f"{who} without a lease (process {use.pid}, since {clock_words(use.since)})"
+
+
 def _node_table(found: tuple[NodeView, ...]) -> object:
     from rich.text import Text
 
@@ -154,7 +173,7 @@ def _node_table(found: tuple[NodeView, ...]) -> object:
             table.add_row(Text(node.name + note), "", "no GPU", "", "", "")
         for device in node.devices:
             holders = [f"{holder.who} {holder.milli / 1000:g}" for holder in device.holders]
-            holders += [f"process {pid} without a lease" for pid in device.foreign_pids]
+            holders += [_foreign_text(use) for use in device.foreign]
             memory = "" if device.memory_mib is None else f"{device.memory_mib / 1024:g} GiB"
             table.add_row(
                 Text(node.name + note),

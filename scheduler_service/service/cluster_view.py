@@ -21,6 +21,7 @@ from scheduler_service.store.records import GroupRecord, PodRecord
 from scheduler_service.wire.cluster import (
     Amounts,
     DeviceView,
+    ForeignProcess,
     Holder,
     NodeView,
     QueueView,
@@ -256,6 +257,7 @@ def _holders(picture: Picture) -> Mapping[str, list[Holder]]:
 
 
 def _device_view(device: GpuDevice, holders: list[Holder], usage: DeviceUsage | None) -> DeviceView:
+    foreign = () if usage is None else usage.foreign
     return DeviceView(
         id=device.id,
         index=device.index,
@@ -264,7 +266,11 @@ def _device_view(device: GpuDevice, holders: list[Holder], usage: DeviceUsage | 
         simulated=device.simulated,
         allocated_milli=sum(holder.milli for holder in holders),
         holders=tuple(holders),
-        foreign_pids=() if usage is None else usage.foreign_pids,
+        foreign_pids=tuple(use.pid for use in foreign),
+        foreign=tuple(
+            ForeignProcess(pid=use.pid, user=use.user, since=use.since, used_mib=use.used_mib)
+            for use in foreign
+        ),
         used_mib=None if usage is None else usage.used_mib,
         busy_percent=None if usage is None else usage.busy_percent,
     )

@@ -23,6 +23,7 @@ from scheduler_service.errors import BackendError
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.loop import Cycle, Loop, Planner
 from scheduler_service.model.node import GpuDevice, Node
+from scheduler_service.model.reasons import NeverFits, NotEnoughOnNode, Reason
 from scheduler_service.ports import Caller
 from scheduler_service.service import group_view, news
 from scheduler_service.service.asking import World
@@ -46,6 +47,7 @@ from scheduler_service.store.logs import LogStore
 from scheduler_service.store.records import GroupRecord
 from scheduler_service.wire.pod_group import ActionView, PodGroupView
 from scheduler_service.wire.signing import load_or_create_key
+from scheduler_service.words.foreign import foreign_sentence
 from scheduler_service.words.group import Standing, state_of
 from scheduler_service.words.recovery import lost_note
 
@@ -202,6 +204,22 @@ class Core(Looking):
             usage=self.usage.by_device,
         )
 
+    def foreign_lines(self) -> tuple[str, ...]:
+        """Return who uses a GPU of this machine without a lease, as sentences."""
+        now = self.clock()
+        return tuple(
+            foreign_sentence(use.index, use.user, use.pid, since=use.since, now=now)
+            for use in self.usage.foreign
+        )
+
+    def for_now(self, reason: Reason) -> Reason:
+        """Return the reason without "never" where only somebody's use without a lease is in the way."""
+        if not isinstance(reason, NeverFits) or not self.usage.foreign:
+            return reason
+        return NotEnoughOnNode(
+            reason.resource, reason.wanted, reason.largest, self.cluster.node.name, reason.detail
+        )
+
     @property
     def live_count(self) -> int:
         """How many groups are not over."""
@@ -221,6 +239,8 @@ class Core(Looking):
     def standing(self, record: GroupRecord) -> Standing:
         """Return where a group stands, with what its workers say."""
         standing = self.overview.standing(record.key)
+        if standing.reason is not None:
+            standing = replace(standing, reason=self.for_now(standing.reason))
         if record.ask.kind in IDLE_KINDS and record.ending is None:
             after_s = self.queue_source.config.rules_of(record.queue).idle_after_s
             idle = self.usage.idle_ms(record, self.clock(), after_s=after_s)
@@ -241,6 +261,7 @@ class Core(Looking):
             moves=self._moves.of(record.key),
             promised=self.overview.promised.get(record.key, frozenset()),
             is_mine=is_mine,
+            foreign=self.foreign_lines() if state_of(record) == "Waiting" else (),
             rev=self._view_revs.get(record.key, self.changes.rev),
         )
         return group_view.group_view(record, scene, self.clock())

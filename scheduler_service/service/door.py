@@ -8,6 +8,7 @@ from typing import Self
 
 from scheduler_service.agent.nvml import Nvml
 from scheduler_service.backends.local import gpus
+from scheduler_service.backends.local.foreign import ForeignRule, Holders
 from scheduler_service.planning.cycle import plan
 from scheduler_service.service.core import Parts
 from scheduler_service.service.leading import Leading
@@ -33,8 +34,9 @@ class Service(Outlook, Leading, Reads, Writes, RunnerSide, Running):
     def _open(cls, settings: Settings, version: str) -> Self:
         nvml = Nvml()
 
-        def read(held: frozenset[str]) -> gpus.Machine:
-            return gpus.local_node(nvml=nvml, simulate=settings.simulate_gpus, held=held)
+        def read(holders: Holders) -> gpus.Machine:
+            rule = ForeignRule(settings.shared, holders)
+            return gpus.local_node(nvml=nvml, simulate=settings.simulate_gpus, rule=rule)
 
         return cls(
             Parts(

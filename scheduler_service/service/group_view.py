@@ -54,6 +54,8 @@ class Scene:
     moves: tuple[TimelineEntry, ...] = ()
     """How its position changed; told, not kept over a restart."""
     is_mine: bool = True
+    foreign: tuple[str, ...] = ()
+    """Who uses a GPU without a lease, while this group waits for one."""
     rev: int = 0
 
 
@@ -230,4 +232,4 @@ def _notes(record: GroupRecord, scene: Scene) -> tuple[str, ...]:
         notes.append("memory not enforced")
     if not record.request.milli_cpu:
         notes.append("CPU not limited")
-    return tuple(notes)
+    return (*notes, *scene.foreign)

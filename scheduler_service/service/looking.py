@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar, get_args
 
 from scheduler_service.model.node import GpuDevice, Node
+from scheduler_service.model.reasons import Reason
 from scheduler_service.ports import Caller
 from scheduler_service.service import access, cluster_view
 from scheduler_service.service.asking import World
@@ -52,6 +53,14 @@ class Looking(abc.ABC):
     clock: Callable[[], int]
     offered: dict[str, tuple[ActionView, ...]]
     is_stopping: bool = False
+
+    def foreign_lines(self) -> tuple[str, ...]:
+        """Return who uses a GPU without a lease, as sentences; none where nobody looks."""
+        return ()
+
+    def for_now(self, reason: Reason) -> Reason:
+        """Return why a group waits as its person should read it now."""
+        return reason
 
     # -- what each world says of itself ----------------------------------------------------------
     @property

@@ -28,7 +28,7 @@ class Outlook(Looking):
         record = self.seen(caller, namespace, name)
         view = self.view_for(caller, record)
         waiting = self.overview.waiting.get(record.key)
-        reasons = () if waiting is None else waiting.reasons
+        reasons = () if waiting is None else tuple(map(self.for_now, waiting.reasons))
         is_waiting = waiting is not None and view.state == "Waiting"
         endings = (
             await self.ask_ahead(partial(look_ahead.endings, key=record.key)) if is_waiting else ()
@@ -41,6 +41,7 @@ class Outlook(Looking):
             records={r.key: r for r in self.records if not r.is_over},
             now=self.clock(),
             viewer=caller.user,
+            foreign=self.foreign_lines(),
         )
         return ExplainView(
             namespace=namespace,

@@ -58,6 +58,7 @@ class Reads(Core):
     async def health(self) -> Health:
         """Return whether the service lives and is ready, and what must be told."""
         notes = [*self.recovery.notes(), *self.notes, *self.cluster.machine.notes]
+        notes += self.foreign_lines()
         notes += [
             note for note in (self.queue_source.note, self.log_store.fault, self.loop.note) if note
         ]

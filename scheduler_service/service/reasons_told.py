@@ -60,6 +60,8 @@ class Scene:
     viewer: str
     endings: Sequence[str] = ()
     """Whose end would let it start, as sentences."""
+    foreign: Sequence[str] = ()
+    """Who uses a GPU without a lease, as sentences."""
 
 
 def items(scene: Scene) -> Iterator[ExplainItem]:
@@ -74,6 +76,7 @@ def items(scene: Scene) -> Iterator[ExplainItem]:
     if state_of(scene.record) != "Waiting":
         return
     yield from _ahead(scene)
+    yield from (ExplainItem(title="Without a lease", text=text) for text in scene.foreign)
     yield from (ExplainItem(title="Would help", text=text) for text in scene.endings)
     yield from _frees(scene)
     yield from _yours(scene)

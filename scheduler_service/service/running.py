@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable
 
 from scheduler_service.backends.local.desk import is_alone
+from scheduler_service.backends.local.foreign import ForeignRule
 from scheduler_service.ledger.events import Event, UsageBookFound
 from scheduler_service.service import news
 from scheduler_service.service.changes import NODES, QUEUES
@@ -52,6 +53,8 @@ class Running(Core):
         if (book := self.usage_file.read()) is not None:
             self.loop.offer(UsageBookFound(book))
         await self.cluster.start()
+        if not self.is_simulated:
+            await self._read_machine()
         for record in list(self.records):
             self.refresh(record.key)
 
@@ -100,9 +103,14 @@ class Running(Core):
 
     async def _read_machine(self) -> None:
         answer = await asyncio.to_thread(self.read_devices)
-        is_other = self.usage.look(answer, self.clock())
+        rule = ForeignRule(self.settings.shared, self.cluster.holders())
+        foreign = self.usage.foreign
+        is_other = self.usage.look(answer, self.clock(), rule)
         if await self.cluster.refresh_node() or is_other:
             self.changes.part(NODES)
+        if foreign != self.usage.foreign:
+            for key in sorted(self.overview.waiting):
+                self.refresh(key)
 
     def _refresh_views(self, *, is_round: bool) -> None:
         """Make new what the clock alone changes: expected starts, times left."""

@@ -67,6 +67,17 @@ class Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ForeignProcess:
+    """A process that uses a GPU without a lease. `user` is its account, "" where that can not be seen."""
+
+    pid: int
+    user: str
+    since: int
+    """When it was first seen there."""
+    used_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceView:
     """One GPU. `foreign_pids` are processes that use it without a lease of ours: it then counts as taken."""
 
@@ -80,6 +91,8 @@ class DeviceView:
     foreign_pids: tuple[int, ...] = ()
     used_mib: int | None = None
     busy_percent: int | None = None
+    foreign: tuple[ForeignProcess, ...] = ()
+    """More of those that `foreign_pids` names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,7 @@ export type DeviceView = {
   readonly foreign_pids: ReadonlyArray<number>;
   readonly used_mib: number | null;
   readonly busy_percent: number | null;
+  readonly foreign: ReadonlyArray<ForeignProcess>;
 };
 
 /** When it is expected to start. All None with basis "unknown" when nothing supports a number. */
@@ -152,6 +153,14 @@ export type ForecastView = {
   readonly eta: EtaView | null;
   readonly reason: ReasonView | null;
   readonly simulated: boolean;
+};
+
+/** A process that uses a GPU without a lease. `user` is its account, "" where that can not be seen. */
+export type ForeignProcess = {
+  readonly pid: number;
+  readonly user: string;
+  readonly since: number;
+  readonly used_mib: number | null;
 };
 
 /** A gang: how many of its workers run. */
@@ -606,13 +615,14 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   ChangeView: { id: 'number', kind: { words: ['priority', 'cap', 'release', 'ask', 'lend', 'drain'] }, queue: 'string', text: 'string', reason: 'string', by: 'string', at: 'number', until: { any: ['number', 'null'] }, ended_at: { any: ['number', 'null'] }, ended_by: 'string', ended_why: 'string', in_force: 'boolean', may_undo: 'boolean' },
   ClusterAsk: { namespace: { any: ['string', 'null'] }, image: { any: ['string', 'null'] }, profile: { any: ['string', 'null'] }, folder: { any: ['string', 'null'] }, workload: { any: [{ words: ['PyTorchJob', 'TrainJob', 'RayJob'] }, 'null'] } },
   DeviceShare: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, milli: 'number', share_mib: { any: ['number', 'null'] }, simulated: 'boolean' },
-  DeviceView: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, simulated: 'boolean', allocated_milli: 'number', holders: { list: { is: 'Holder' } }, foreign_pids: { list: 'number' }, used_mib: { any: ['number', 'null'] }, busy_percent: { any: ['number', 'null'] } },
+  DeviceView: { id: 'string', index: 'number', model: 'string', memory_mib: { any: ['number', 'null'] }, simulated: 'boolean', allocated_milli: 'number', holders: { list: { is: 'Holder' } }, foreign_pids: { list: 'number' }, used_mib: { any: ['number', 'null'] }, busy_percent: { any: ['number', 'null'] }, foreign: { list: { is: 'ForeignProcess' } } },
   EtaView: { earliest_at: { any: ['number', 'null'] }, likely_at: { any: ['number', 'null'] }, latest_at: { any: ['number', 'null'] }, basis: { words: ['now', 'declared', 'observed', 'mixed', 'unknown'] }, text: 'string' },
   ExplainItem: { title: 'string', text: 'string', action: { any: [{ is: 'ActionView' }, 'null'] } },
   ExplainView: { namespace: 'string', name: 'string', headline: 'string', position: { any: ['number', 'null'] }, waiting_in_queue: { any: ['number', 'null'] }, overall: { any: ['number', 'null'] }, eta: { any: [{ is: 'EtaView' }, 'null'] }, reasons: { list: { is: 'ReasonView' } }, items: { list: { is: 'ExplainItem' } }, would_help: { list: { is: 'ActionView' } } },
   Extend: { by_s: { any: ['number', 'null'] } },
   FailureView: { rank: 'number', at: 'number', message: 'string', traceback: 'string', cell_line: { any: ['number', 'null'] }, source: { any: ['string', 'null'] } },
   ForecastView: { verdict: { words: ['now', 'about', 'unknown', 'never'] }, text: 'string', queue: 'string', request: { is: 'RequestView' }, workers: 'number', position: { any: ['number', 'null'] }, waiting_in_queue: { any: ['number', 'null'] }, eta: { any: [{ is: 'EtaView' }, 'null'] }, reason: { any: [{ is: 'ReasonView' }, 'null'] }, simulated: 'boolean' },
+  ForeignProcess: { pid: 'number', user: 'string', since: 'number', used_mib: { any: ['number', 'null'] } },
   GangRow: { group: 'string', name: 'string', who: 'string', queue: 'string', workers: 'number', running: 'number', state: 'string', word: 'string', tone: { words: ['mute', 'wait', 'run', 'ok', 'stop'] }, icon: 'string', sentence: 'string' },
   Health: { ok: 'boolean', ready: 'boolean', version: 'string', backend: 'string', simulated: 'boolean', rev: 'number', devices_text: 'string', notes: { list: 'string' } },
   Holder: { namespace: 'string', name: 'string', who: 'string', mine: 'boolean', queue: 'string', milli: 'number', memory_mib: { any: ['number', 'null'] }, releasing: 'boolean' },

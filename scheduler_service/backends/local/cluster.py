@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from scheduler_service.backends.local import spec
 from scheduler_service.backends.local.capacity import overbooked
+from scheduler_service.backends.local.foreign import NOBODY, Holders
 from scheduler_service.backends.local.gpus import Machine
 from scheduler_service.backends.local.tokens import new_incarnation
 from scheduler_service.errors import BackendError
@@ -29,11 +30,11 @@ from scheduler_service.store.groups import Groups
 from scheduler_service.store.records import Ending, GroupRecord
 
 SOMEBODY = "another request"
-ReadMachine = Callable[[frozenset[str]], Machine]
+ReadMachine = Callable[[Holders], Machine]
 
 
 class LocalCluster:
-    """This machine as a backend. `read` tells what it has now, given the ids of the devices that our own pods hold."""
+    """This machine as a backend. `read` tells what it has now, given who holds what of it."""
 
     name = "local"
 
@@ -42,7 +43,7 @@ class LocalCluster:
         self._read = read
         self._observed: list[events.Event] = []
         self._seen = asyncio.Event()
-        self.machine = read(self.held_devices())
+        self.machine = read(self.holders())
 
     @property
     def node(self) -> Node:
@@ -66,22 +67,21 @@ class LocalCluster:
 
     async def refresh_node(self) -> bool:
         """Read the machine again, tell the ledger if it changed, and return whether it did."""
-        held = self.held_devices()
-        before, self.machine = self.machine, await asyncio.to_thread(self._read, held)
+        holders = self.holders()
+        before, self.machine = self.machine, await asyncio.to_thread(self._read, holders)
         if before.node == self.node:
             return False
         self._tell([events.NodeChanged(self.node)])
         return True
 
-    def held_devices(self) -> frozenset[str]:
-        """Return the devices that our own pods hold now."""
-        return frozenset(
-            share.device
-            for record in self._groups
-            for pod in record.pods
-            if pod.is_occupied and not record.is_over
-            for share in pod.devices
-        )
+    def holders(self) -> Holders:
+        """Return whose pods hold a part of each device now."""
+        found: dict[str, frozenset[str]] = {}
+        for record in self._groups:
+            for pod in record.pods if not record.is_over else ():
+                for share in pod.devices if pod.is_occupied else ():
+                    found[share.device] = found.get(share.device, NOBODY) | {record.owner}
+        return found
 
     def observed(self) -> Sequence[events.Event]:
         """Return, and forget, what happened since the last call."""

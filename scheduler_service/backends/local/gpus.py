@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import socket
-from collections.abc import Collection
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
 
 from scheduler_service.agent.nvml import Devices, GpuState, Nvml, Trouble
 from scheduler_service.backends.local import host
+from scheduler_service.backends.local.foreign import ForeignRule
 from scheduler_service.errors import ConfigurationError, RequestError
 from scheduler_service.model.node import GpuDevice, Node
 from scheduler_service.model.quantities import parse_mib
@@ -19,9 +16,8 @@ from scheduler_service.model.quantities import parse_mib
 DEFAULT_SIMULATED = "2x24GiB"
 SIMULATED_MODEL = "simulated GPU"
 MOST_SIMULATED = 1024
+ONE_PERSON = ForeignRule()
 _FORM = re.compile(r"(?P<count>\d+)(?:\s*[x\u00d7]\s*(?P<memory>\S.*))?", re.IGNORECASE)
-
-Ownership = Literal["ours", "other", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +33,19 @@ def local_node(
     nvml: Nvml,
     simulate: str | None = None,
     name: str | None = None,
-    held: Collection[str] = frozenset(),
+    rule: ForeignRule = ONE_PERSON,
 ) -> Machine:
     """Return this machine as a node. Raises `ConfigurationError` for a bad `simulate`.
 
     `simulate` as in ``--simulate-gpus`` always wins; without it real devices are used, and where there are none,
-    two simulated ones. `held` are the ids of devices that our own pods hold now.
+    two simulated ones. `rule` says who uses a device without a lease.
     """
     if simulate is not None:
         return _machine(name, simulated_devices(simulate))
     answer = nvml.read()
     if isinstance(answer, Devices) and answer.devices:
-        devices = tuple(_device(state, held) for state in answer.devices)
-        return _machine(name, devices, _notes(answer, devices))
+        devices = tuple(_device(state, rule) for state in answer.devices)
+        return _machine(name, devices, _notes(answer))
     notes = (answer.text,) if isinstance(answer, Trouble) else answer.lost
     return _machine(name, simulated_devices(DEFAULT_SIMULATED), notes)
 
@@ -80,49 +76,25 @@ def simulated_devices(text: str) -> tuple[GpuDevice, ...]:
     )
 
 
-def owner_of(pid: int) -> Ownership:
-    """Return whose process `pid` is; "unseen" where it is outside of what this process can see (a container)."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return "other"
-    except ProcessLookupError:
-        return "unseen"
-    try:
-        uid = Path(f"/proc/{pid}").stat().st_uid
-    except OSError:
-        return "ours"  # no /proc here, and we may signal it
-    return "ours" if uid == os.getuid() else "other"
-
-
-def _device(state: GpuState, held: Collection[str]) -> GpuDevice:
+def _device(state: GpuState, rule: ForeignRule) -> GpuDevice:
     return GpuDevice(
         id=state.uuid,
         index=state.index,
         memory_mib=state.memory_mib,
         model=state.name,
-        taken=state.is_mig or _is_taken(state, is_held=state.uuid in held),
+        taken=state.is_mig or bool(rule.of(state)),
     )
 
 
-def _is_taken(state: GpuState, *, is_held: bool) -> bool:
-    """Whether someone else uses the device. A process we can not see is someone else's unless we use the device too."""
-    owners = {owner_of(process.pid) for process in state.processes}
-    return "other" in owners or ("unseen" in owners and not is_held)
-
-
-def _notes(answer: Devices, devices: tuple[GpuDevice, ...]) -> tuple[str, ...]:
-    notes = list(answer.lost)
-    for state, device in zip(answer.devices, devices, strict=True):
-        if state.is_mig:
-            notes.append(
-                f"GPU {state.index} is split by MIG and is not handed out on this machine."
-            )
-        elif device.taken:
-            notes.append(
-                f"GPU {state.index} is used by somebody else's process and is not handed out."
-            )
-    return tuple(notes)
+def _notes(answer: Devices) -> tuple[str, ...]:
+    return (
+        *answer.lost,
+        *(
+            f"GPU {state.index} is split by MIG and is not handed out on this machine."
+            for state in answer.devices
+            if state.is_mig
+        ),
+    )
 
 
 def _machine(
