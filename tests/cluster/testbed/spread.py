@@ -20,6 +20,8 @@ WITH_REAL_NODE = frozenset(
     {
         "test_api_real_node.py",
         "test_deploy_real.py",
+        "test_kernel_real_node.py",
+        "test_sdk_real_node.py",
         "test_sharing_real_node.py",
         "test_testbed_node.py",
         "test_workloads_real.py",
