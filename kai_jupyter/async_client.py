@@ -232,9 +232,11 @@ class AsyncKaiClient:
         )
         return calls.payload_stored()(checked(answer).json())
 
-    async def result(self, namespace: str, name: str, *, rank: int = 0) -> ResultBody:
-        """Return a result's bytes and signature. Verify before you unpickle."""
-        path = calls.group_path(namespace, name, "result")
+    async def result(
+        self, namespace: str, name: str, *, rank: int = 0, cell: str | None = None
+    ) -> ResultBody:
+        """Return the bytes and signature of a worker's values, or of a cell's. Verify before you unpickle."""
+        path = calls.result_path(namespace, name, cell)
         answer = await self.raw("GET", path, params={"rank": str(rank)}, timeout=timeout(300.0))
         return result_of(checked(answer).headers, answer.content)
 

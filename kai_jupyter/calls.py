@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from scheduler_service.wire.cluster import CallerView, CycleView, Health, NodeView, QueueView
 from scheduler_service.wire.codec import decode, encode
+from scheduler_service.wire.companion import CellAsk, CellView
 from scheduler_service.wire.explain import ExplainView, ForecastView
 from scheduler_service.wire.pod_group import (
     Cancel,
@@ -118,6 +119,35 @@ def logs(
         read=one(LogPage),
         patience_s=30.0 + wait_s,
     )
+
+
+def run_cell(namespace: str, name: str, ask: CellAsk) -> Call[CellView]:
+    """Run a cell in a companion; the same id again is the same cell."""
+    path = group_path(namespace, name, "cells")
+    return Call(method="POST", path=path, json=encode(ask), read=one(CellView))
+
+
+def cell(namespace: str, name: str, which: str, *, after: int, wait_s: float) -> Call[CellView]:
+    """Look at a cell: what it wrote from `after` on; `wait_s` waits so long for news."""
+    return Call(
+        method="GET",
+        path=group_path(namespace, name, "cells", which),
+        params=params_of(after=after, wait_s=wait_s),
+        read=one(CellView),
+        patience_s=30.0 + wait_s,
+    )
+
+
+def interrupt_cell(namespace: str, name: str, which: str) -> Call[CellView]:
+    """Interrupt a cell, as Ctrl-C does."""
+    path = group_path(namespace, name, "cells", which, "interrupt")
+    return Call(method="POST", path=path, read=one(CellView))
+
+
+def result_path(namespace: str, name: str, cell: str | None) -> str:
+    """Return where the values of a group are, or those of a cell of its companion."""
+    tail = ("result",) if cell is None else ("cells", cell, "result")
+    return group_path(namespace, name, *tail)
 
 
 def explain(namespace: str, name: str) -> Call[ExplainView]:

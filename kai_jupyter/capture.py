@@ -112,6 +112,13 @@ def capture_function(
     return Captured(payload=payload, variables=tuple(parts), modules=(), out=("value",))
 
 
+def names_read(source: str, namespace: Mapping[str, Any]) -> list[str]:
+    """Return the variables of the notebook that a cell reads, modules left out."""
+    parse(source, "<cell>")
+    found = _names_to_send(read(source), namespace, None)
+    return [name for name in found if not isinstance(namespace[name], types.ModuleType)]
+
+
 def _names_to_send(
     reading: Reading, namespace: Mapping[str, Any], send: Iterable[str] | None
 ) -> list[str]:

@@ -224,9 +224,11 @@ class KaiClient:
         )
         return calls.payload_stored()(answer.json())
 
-    def result(self, namespace: str, name: str, *, rank: int = 0) -> ResultBody:
-        """Return a result's bytes and signature. Verify before you unpickle."""
-        path = calls.group_path(namespace, name, "result")
+    def result(
+        self, namespace: str, name: str, *, rank: int = 0, cell: str | None = None
+    ) -> ResultBody:
+        """Return the bytes and signature of a worker's values, or of a cell's. Verify before you unpickle."""
+        path = calls.result_path(namespace, name, cell)
         answer = self._request("GET", path, params={"rank": str(rank)}, timeout=timeout(300.0))
         return result_of(answer.headers, answer.content)
 

@@ -48,6 +48,14 @@ class GangFailed(KaiJupyterError):
     """A worker failed; the text has the first failure with its line of the cell."""
 
 
+class CellFailed(KaiJupyterError):
+    """A cell or function failed in the companion; the text has the failure with its line."""
+
+
+class CellLost(KaiJupyterError):
+    """The companion, or its Python, ended while a cell ran; the text says what is gone."""
+
+
 class NotGranted(KaiJupyterError):
     """The request ended before it held a device."""
 

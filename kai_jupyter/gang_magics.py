@@ -15,6 +15,7 @@ from kai_jupyter.magic_options import (
     has_magics,
     has_options,
     line_or_cell,
+    names,
     option,
     parsed,
     whole_number,
@@ -117,8 +118,8 @@ def _start(session: Any, options: argparse.Namespace, cell: str) -> Any:
     captured = capture_cell(
         cell,
         session.shell.user_ns,
-        send=None if options.send is None else _names(options.send),
-        out=_names(options.out),
+        send=None if options.send is None else names(options.send),
+        out=names(options.out),
         filename=f"Cell [{session.shell.execution_count}]",
     )
     handle = submit_gang(
@@ -146,10 +147,6 @@ def _start(session: Any, options: argparse.Namespace, cell: str) -> Any:
     elif session.has_kernel:
         handle.stream_in_background()
     return handle
-
-
-def _names(text: str) -> list[str]:
-    return [name for name in text.replace(",", " ").split() if name]
 
 
 def _list(session: Any) -> None:

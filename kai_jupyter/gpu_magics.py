@@ -10,10 +10,12 @@ from IPython.core.magic import Magics
 from kai_jupyter.durations import seconds
 from kai_jupyter.errors import KaiJupyterError, NotGranted, UsageError, WaitInterrupted
 from kai_jupyter.magic_options import (
+    cluster_options,
     documented,
     has_magics,
     has_options,
     line_or_cell,
+    names,
     option,
     parsed,
     whole_number,
@@ -77,6 +79,14 @@ class GpuMagics(Magics):
         metavar="KERNEL",
         help="move the notebook to a kernel with a GPU, with what it holds; says first what is lost",
     )
+    @option(
+        "--in",
+        dest="send",
+        metavar="a,b",
+        help="in a cluster: variables to send; default: those the cell reads and the companion has not",
+    )
+    @option("--out", metavar="loss", default="", help="in a cluster: variables to bring back")
+    @cluster_options
     @line_or_cell
     def gpu(self, line: str, cell: str | None = None) -> Any:
         """Ask for a GPU share for this notebook, or show, explain, extend and release it.
@@ -117,6 +127,7 @@ def _move(session: Any, options: argparse.Namespace, cell: str | None) -> Any:
 
 def _request(session: Any, options: argparse.Namespace) -> Any:
     from kai_jupyter.leases import lease_request
+    from kai_jupyter.surroundings import CHOICES
 
     if len(options.words) > 1:
         raise UsageError(
@@ -135,6 +146,7 @@ def _request(session: Any, options: argparse.Namespace) -> Any:
             "preemptible": options.preemptible,
             "lease_s": None if options.lasts is None else seconds(options.lasts, "--for"),
             "max_wait_s": None if waits is None else seconds(waits, "--wait"),
+            **{name: getattr(options, name, None) for name in CHOICES},
         },
     )
 
@@ -165,21 +177,40 @@ def _run_cell(session: Any, options: argparse.Namespace, cell: str) -> None:
     """Run `cell` once the lease is granted, and release it after; a lease that was held before is kept."""
     from kai_jupyter.leases import take_lease
 
+    if not session.is_in_cluster and (options.send is not None or options.out):
+        raise UsageError(
+            "On this machine the cell runs in this notebook and sees its variables: leave out --in and --out."
+        )
     held_before = session.resume()
     if held_before is not None and not (options.words or options.memory):
         lease = held_before
     else:
         lease = take_lease(session, _request(session, options))
-    lease.settle()
-    lease.show()
+    if not (session.is_in_cluster and lease is held_before and lease.is_granted):
+        lease.settle()
+        lease.show()
     try:
         _wait(lease)
+        if session.is_in_cluster:
+            _run_there(session, lease, options, cell)
+            return
         result = session.shell.run_cell(cell)
     finally:
         if lease is not held_before and not lease.is_over:
             lease.release()
     if not result.success:
         raise GpuCellFailed("The cell failed; the share was released.")
+
+
+def _run_there(session: Any, lease: Any, options: argparse.Namespace, cell: str) -> None:
+    """Run the cell in the companion, with the variables that go and come."""
+    lease.run_cell(
+        cell,
+        session.shell.user_ns,
+        send=None if options.send is None else names(options.send),
+        out=names(options.out),
+        filename=f"Cell [{session.shell.execution_count}]",
+    )
 
 
 def _refuse_what_goes_unheard(word: str, options: argparse.Namespace) -> None:

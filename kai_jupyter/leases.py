@@ -13,6 +13,7 @@ from kai_jupyter.errors import NotGranted, UsageError, WaitInterrupted
 from kai_jupyter.handles import Handle
 from kai_jupyter.identity import this_process
 from kai_jupyter.session import Session, current
+from kai_jupyter.surroundings import chosen, cluster_ask, work_to_hold
 from scheduler_service.wire.codec import decode
 from scheduler_service.wire.pod_group import LEASE_KINDS, TERMINAL_STATES, PodGroupView, Submit
 
@@ -77,8 +78,8 @@ class Lease(Handle):
             super()._carry_out(action, message)
             return
         offered = decode(Submit, message["submit"])
-        ask = replace(offered, process=this_process(), origin=self._session.origin)
-        lease = Lease(self._session, self._session.client.submit(ask))
+        ask = _placed(self._session, replace(offered, origin=self._session.origin))
+        lease = self._session.lease_of(self._session.client.submit(ask))
         self._session.hold(lease)
         card, self._card = self._card, None
         if not self.is_over:
@@ -117,11 +118,13 @@ def gpu(  # noqa: PLR0913 - the options of `%gpu`, all by keyword
     preemptible: bool | None = None,
     priority: int | None = None,
     name: str | None = None,
+    **cluster: str | None,
 ) -> Lease:
     """Ask for devices for this process and return the lease at once; `wait()` for the grant.
 
     `amount` is a share (0.5) or whole GPUs (1, 2), `memory` GPU memory ("8GiB") instead. `lasts` ends the lease so long
-    after the grant ("2h"), `max_wait` withdraws the request ("10m"). A process holds one lease at a time.
+    after the grant ("2h"), `max_wait` withdraws the request ("10m"). A process holds one lease at a time. In a cluster
+    a pod holds it, the companion (`profile`, `image`, `folder`, `namespace` choose it), and its `run` works there.
     """
     ask = lease_request(
         current(),
@@ -135,6 +138,7 @@ def gpu(  # noqa: PLR0913 - the options of `%gpu`, all by keyword
             "preemptible": preemptible,
             "max_wait_s": None if max_wait is None else seconds(max_wait, "max_wait"),
             "lease_s": None if lasts is None else seconds(lasts, "lasts"),
+            **cluster,
         },
     )
     return take_lease(current(), ask)
@@ -152,14 +156,24 @@ def lease_request(
         raise UsageError(
             "Say how much: a share such as 0.5, whole GPUs such as 1, or --memory 8GiB of GPU memory."
         )
-    return Submit(
+    cluster, rest = chosen(options)
+    ask = Submit(
         kind="lease",
         gpu=amount,
         gpu_memory=memory,
-        process=this_process(),
         origin=session.origin,
-        **options,
+        cluster=cluster,
+        **rest,
     )
+    return _placed(session, ask)
+
+
+def _placed(session: Session, ask: Submit) -> Submit:
+    """Return the request with what will hold the device: this process, or in a cluster a pod as this one is."""
+    if not session.is_in_cluster:
+        return replace(ask, process=this_process())
+    place = cluster_ask(ask.cluster)
+    return replace(ask, cluster=place, work=work_to_hold(place))
 
 
 def take_lease(session: Session, ask: Submit) -> Lease:
@@ -172,7 +186,7 @@ def take_lease(session: Session, ask: Submit) -> Lease:
             f"This notebook already has a lease: {held.view.request.text} ({held.view.word.lower()}). "
             "Release it first with %gpu release, then ask again."
         )
-    lease = Lease(session, session.client.submit(ask))
+    lease = session.lease_of(session.client.submit(ask))
     session.hold(lease)
     lease.on_change(lease.view, lease.view)
     return lease

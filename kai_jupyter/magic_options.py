@@ -71,6 +71,11 @@ def parsed(function: Callable[..., Any], line: str) -> argparse.Namespace:
         raise UsageError(f"{error}. {_what_to_do(function, plain)}") from None
 
 
+def names(text: str) -> list[str]:
+    """Return the names of variables in a text like "a,b"."""
+    return [name for name in text.replace(",", " ").split() if name]
+
+
 def whole_number(flag: str, example: int) -> Callable[[str], int]:
     """Return the `type` of an option that takes a whole number; what is none is told with an example."""
 

@@ -150,11 +150,19 @@ class Session:
             and view.origin.kernel_id == own
         )
 
-    def adopt(self, view: PodGroupView) -> Lease:
-        """Make a lease that was asked for elsewhere this process's own."""
+    def lease_of(self, view: PodGroupView) -> Lease:
+        """Return the handle of a lease: of this process, or in a cluster of the pod that holds it."""
+        if self.is_in_cluster:
+            from kai_jupyter.companions import Companion
+
+            return Companion(self, view)
         from kai_jupyter.leases import Lease
 
-        lease = Lease(self, view)
+        return Lease(self, view)
+
+    def adopt(self, view: PodGroupView) -> Lease:
+        """Make a lease that was asked for elsewhere this process's own."""
+        lease = self.lease_of(view)
         self.hold(lease)
         lease.take(view)
         return lease
@@ -167,6 +175,8 @@ class Session:
         if own is None:
             return None
         for view in self.client.groups(mine=True).items:
+            if self._is_ours(view) and self.is_in_cluster:
+                return self.adopt(view)
             if self._is_ours(view):
                 moved = self.client.move(
                     view.namespace, view.name, Move(process=this_process(), kernel_id=own)

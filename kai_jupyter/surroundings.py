@@ -14,6 +14,7 @@ from typing import Any
 
 from kai_jupyter.errors import UsageError
 from scheduler_service.wire.pod_group import WORKLOADS, ClusterAsk, Work
+from scheduler_service.wire.travel import travelling
 
 CLUSTER = "kubernetes"
 CHOICES = ("namespace", "image", "profile", "folder", "workload")
@@ -47,6 +48,12 @@ def work_of(digest: str, ask: ClusterAsk | None, environ: Mapping[str, str] = os
     if ask is not None and (image is None or ask.image != image):
         return Work(payload_sha256=digest)
     return Work(payload_sha256=digest, workdir=str(Path.cwd()), python=sys.executable)
+
+
+def work_to_hold(ask: ClusterAsk, environ: Mapping[str, str] = os.environ) -> Work:
+    """Return how a companion is to be like this notebook: folder, interpreter, and the variables that may travel."""
+    place = work_of("", ask, environ)
+    return Work(workdir=place.workdir, python=place.python, env=travelling(environ))
 
 
 def chosen(options: Mapping[str, Any]) -> tuple[ClusterAsk | None, dict[str, Any]]:

@@ -13,6 +13,7 @@ from scheduler_service.wire.pod_group import (
     PodGroupView,
     RequestView,
 )
+from scheduler_service.wire.runner import Failure
 
 LABEL = 10
 GAP = 2
@@ -91,8 +92,18 @@ def failure_lines(failure: FailureView) -> list[str]:
     return laid_out(_failure(failure))
 
 
+def cell_failure_lines(failure: Failure) -> list[str]:
+    """Return the failure of a cell with its line between its neighbours."""
+    return laid_out([("Failed", failure.message.splitlines()[-1]), *_lines_around(failure)])
+
+
 def _failure(failure: FailureView) -> list[Row]:
-    rows = [("Failed", f"worker {failure.rank}: {failure.message.splitlines()[-1]}")]
+    told = f"worker {failure.rank}: {failure.message.splitlines()[-1]}"
+    return [("Failed", told), *_lines_around(failure)]
+
+
+def _lines_around(failure: FailureView | Failure) -> list[Row]:
+    rows: list[Row] = []
     if failure.source is None or failure.cell_line is None:
         return rows
     source = failure.source.splitlines()

@@ -15,7 +15,7 @@ from typing import Protocol
 from scheduler_service.errors import RequestError
 from scheduler_service.model.plan import Statement
 from scheduler_service.model.reasons import Reason
-from scheduler_service.wire import cluster, events, pod_group, runner
+from scheduler_service.wire import cluster, companion, events, pod_group, runner
 from scheduler_service.wire.explain import ExplainView, ForecastView
 from scheduler_service.wire.problem import Problem
 from scheduler_service.wire.team import ChangeView, LeadAsk, TeamView, Undo, WhatIfView
@@ -105,7 +105,71 @@ class LogAsk:
     """Up to so long for the first new line (long poll of `follow`)."""
 
 
-class SchedulerPort(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellLook:
+    """A look at a cell: what it wrote from `after` on, waiting up to `wait_s` for news."""
+
+    cell: str
+    after: int = 0
+    wait_s: float = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderLook:
+    """A companion's look for orders: the cell that it runs ("" = none), and the interrupts of it that it has seen."""
+
+    busy: str = ""
+    interrupts: int = 0
+    wait_s: float = 0
+
+
+class CompanionPort(Protocol):
+    """Cells that run in a companion. On one machine there are none: a lease is the kernel's own there."""
+
+    async def run_cell(
+        self, caller: Caller, namespace: str, name: str, ask: companion.CellAsk
+    ) -> companion.CellView:
+        """Have the companion run a cell; the same id again is the same cell."""
+        ...
+
+    async def cell(
+        self, caller: Caller, namespace: str, name: str, ask: CellLook
+    ) -> companion.CellView:
+        """Return how a cell stands; waits for news."""
+        ...
+
+    async def interrupt_cell(
+        self, caller: Caller, namespace: str, name: str, cell: str
+    ) -> companion.CellView:
+        """Interrupt a cell, as Ctrl-C does."""
+        ...
+
+    async def cell_result(
+        self, caller: Caller, namespace: str, name: str, cell: str
+    ) -> tuple[Path, str]:
+        """Return the file of a cell's values and its signature."""
+        ...
+
+    async def cell_orders(self, incarnation: str, look: OrderLook) -> companion.CellOrders:
+        """Return what a companion is to do; waits for it."""
+        ...
+
+    async def report_cell(self, incarnation: str, report: companion.CellReport) -> None:
+        """Take note of what a companion says of a cell."""
+        ...
+
+    async def cell_payload(self, incarnation: str, cell: str) -> Path:
+        """Return the payload file of a cell."""
+        ...
+
+    async def store_cell_result(
+        self, incarnation: str, cell: str, chunks: AsyncIterator[bytes], *, signature: str
+    ) -> None:
+        """Keep the values of a cell."""
+        ...
+
+
+class SchedulerPort(CompanionPort, Protocol):
     """What the API may ask of the service.
 
     Every method authorises `caller` itself and raises subclasses of `scheduler_service.errors.RequestError`.

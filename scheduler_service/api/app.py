@@ -10,7 +10,7 @@ from scheduler_service.api import problems, schema
 from scheduler_service.api.authenticators import Authenticator
 from scheduler_service.api.browsers import LOOPBACK_HOSTS, KnownHostsOnly
 from scheduler_service.api.guards import SIGN_IN, Activity
-from scheduler_service.api.routes import cluster, pod_groups, service, team, work
+from scheduler_service.api.routes import cells, cluster, pod_groups, service, team, work
 from scheduler_service.api.streams import Closing
 from scheduler_service.ports import SchedulerPort
 
@@ -48,7 +48,14 @@ def create_app(
     app.state.result_limit_bytes = result_limit_bytes
     app.state.closing = Closing()
     app.state.activity = Activity()
-    for router in (pod_groups.router, cluster.router, team.router, work.router, service.router):
+    for router in (
+        pod_groups.router,
+        cells.router,
+        cluster.router,
+        team.router,
+        work.router,
+        service.router,
+    ):
         app.include_router(router, prefix=BASE)
     app.include_router(service.open_router, prefix=BASE)
     app.add_middleware(KnownHostsOnly, hosts=hosts)

@@ -16,7 +16,7 @@ import msgspec
 from fastapi import Depends, Request
 
 from scheduler_service.errors import RequestError
-from scheduler_service.wire import pod_group, runner, team
+from scheduler_service.wire import companion, pod_group, runner, team
 
 T = TypeVar("T")
 
@@ -178,6 +178,10 @@ LogChunkBody = Annotated[
 ]
 LeadBody = Annotated[team.LeadAsk, Depends(json_body(team.LeadAsk))]
 UndoBody = Annotated[team.Undo, Depends(json_body(team.Undo))]
+CellBody = Annotated[companion.CellAsk, Depends(json_body(companion.CellAsk))]
+CellReportBody = Annotated[
+    companion.CellReport, Depends(json_body(companion.CellReport, limit=LOG_CHUNK_LIMIT_BYTES))
+]
 BODIES: tuple[type, ...] = tuple(
     typing.get_args(body)[0]
     for body in (
@@ -192,5 +196,7 @@ BODIES: tuple[type, ...] = tuple(
         LogChunkBody,
         LeadBody,
         UndoBody,
+        CellBody,
+        CellReportBody,
     )
 )

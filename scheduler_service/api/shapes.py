@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler_service.wire import cluster, events, explain, pod_group, problem, runner, team
+from scheduler_service.wire import (
+    cluster,
+    companion,
+    events,
+    explain,
+    pod_group,
+    problem,
+    runner,
+    team,
+)
 
 GIVEN: tuple[type, ...] = (
     pod_group.PodGroupView,
@@ -26,6 +35,8 @@ GIVEN: tuple[type, ...] = (
     cluster.CycleView,
     cluster.Health,
     cluster.CallerView,
+    companion.CellView,
+    companion.CellOrders,
     events.StreamEvent,
     team.TeamView,
     team.WhatIfView,

@@ -11,7 +11,7 @@ from typing import TypeVar
 import httpx
 
 from scheduler_service.runner.options import RunnerOptions
-from scheduler_service.wire import codec, locate, runner
+from scheduler_service.wire import codec, companion, locate, runner
 
 T = TypeVar("T")
 LONG_POLL_S = 20
@@ -118,7 +118,9 @@ class Connection:
         await self._known(incarnation, lambda: self._fetch(incarnation, token, target))
 
     async def _fetch(self, incarnation: str, token: str, target: Path) -> None:
-        path = f"/runner/pods/{incarnation}/payload"
+        await self._download(f"/runner/pods/{incarnation}/payload", token, target)
+
+    async def _download(self, path: str, token: str, target: Path) -> None:
         try:
             async with self._client.stream("GET", self._at(path), headers=_bearer(token)) as answer:
                 if answer.status_code >= _CLIENT_ERROR:
@@ -139,6 +141,32 @@ class Connection:
             await self._send("PUT", path, headers=headers, content=_chunks(file))
 
         await self._known(incarnation, send)
+
+    # -- cells of a companion ------------------------------------------------------------------------
+    async def cell_orders(
+        self, incarnation: str, token: str, query: dict[str, str]
+    ) -> companion.CellOrders:
+        """Wait for a cell to run, or an interrupt of the one that runs."""
+        path = f"/runner/pods/{incarnation}/cells"
+        answer = await self._send("GET", path, headers=_bearer(token), params=query)
+        return codec.decode(companion.CellOrders, answer.json())
+
+    async def report_cell(self, incarnation: str, token: str, report: companion.CellReport) -> None:
+        """Tell how a cell stands."""
+        path = f"/runner/pods/{incarnation}/cells"
+        await self._send("POST", path, headers=_bearer(token), json=codec.encode(report))
+
+    async def cell_payload(self, incarnation: str, token: str, cell: str, target: Path) -> None:
+        """Write the payload of a cell to `target`."""
+        await self._download(f"/runner/pods/{incarnation}/cells/{cell}/payload", token, target)
+
+    async def put_cell_result(
+        self, incarnation: str, token: str, cell: str, *, file: Path, signature: str
+    ) -> None:
+        """Send the values of a cell up."""
+        path = f"/runner/pods/{incarnation}/cells/{cell}/result"
+        headers = _bearer(token) | {_SIGNATURE: signature}
+        await self._send("PUT", path, headers=headers, content=_chunks(file))
 
     async def logs(self, incarnation: str, token: str, chunk: runner.LogChunk) -> None:
         """Send log lines of a pod up."""

@@ -3,7 +3,7 @@
 The kubelet starts and ends it, keeps its output, and tells of its end. So it only checks the signature, fetches the
 payload, runs the work, and brings the result back. What the worker said of its end is the termination message.
 
-    --hold                               hold the pod's device until told to end
+    --hold [--workdir FOLDER]            hold the pod's device until told to end, and run the cells of its notebook
     --work JSON --signature HEX          run this, if it is signed with the key of the person whose pod this is
 """
 
@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType
 
 from scheduler_service.runner import child, files, pod_process, termination
+from scheduler_service.runner.cell_desk import CellDesk
 from scheduler_service.runner.clock import now_ms
+from scheduler_service.runner.companion import Companion, Workroom
 from scheduler_service.runner.connection import Connection, ServiceRefused, until_answered
 from scheduler_service.runner.options import RunnerOptions
 from scheduler_service.runner.pod_folder import PodFolder
@@ -104,12 +106,12 @@ def main(argv: list[str]) -> int:
     """Run what the arguments say; return the exit code of the pod."""
     parser = argparse.ArgumentParser(prog="in_pod", description=__doc__)
     parser.add_argument("--hold", action="store_true")
+    parser.add_argument("--workdir", default="")
     parser.add_argument("--work", default="{}")
     parser.add_argument("--signature", default="")
     asked = parser.parse_args(argv[1:])
     if asked.hold:
-        hold()
-        return 0
+        return _hold(os.environ, asked.workdir)
     signal.signal(signal.SIGTERM, _leave)  # the first process of a container ignores it otherwise
     return run(Place.of(os.environ), decode(Work, json.loads(asked.work)), asked.signature)
 
@@ -117,6 +119,28 @@ def main(argv: list[str]) -> int:
 def _leave(_: int, __: FrameType | None) -> None:
     """End before anything was begun."""
     sys.exit(BY_SIGNAL + signal.SIGTERM)
+
+
+def _hold(environ: Mapping[str, str], workdir: str) -> int:
+    """Hold the device; with a key to check them by, run the cells that come."""
+    try:
+        key = load_key(Path(environ.get("KAI_SIGNING_KEY_FILE", "")))
+    except (OSError, KeyFileExposed) as error:
+        print(f"No cells are run here: their signatures can not be checked. {error}", flush=True)  # noqa: T201
+        hold()
+        return 0
+    place = Place.of(environ)
+    desk = CellDesk(_connection(place), place.incarnation, place.token)
+    companion = Companion(
+        desk, Workroom(place.folder.path, _cwd_of(environ, workdir), environ), key
+    )
+    return asyncio.run(companion.serve())
+
+
+def _cwd_of(environ: Mapping[str, str], workdir: str) -> str:
+    """Return where cells run: the notebook's own folder where it is mounted here too."""
+    home = environ.get("HOME") or "/"
+    return workdir if workdir and Path(workdir).is_dir() else home
 
 
 def hold() -> None:

@@ -98,9 +98,9 @@ def _verified(pod: Path, order: StartOrder, key: bytes) -> dict[str, Any]:
 
 def _run(pod: Path, order: StartOrder, key: bytes, body: dict[str, Any]) -> int:
     source = Source(body["source"], body["filename"], body.get("first_line", 1))
-    _remember(source)
+    remember(source)
     try:
-        values = _values_of_cell(body) if body["kind"] == "cell" else _value_of_call(body)
+        values = _values_of_cell(body) if body["kind"] == "cell" else value_of_call(body)
         _keep_result(pod, order, key, values)
     except SystemExit as leaving:
         return _exit_code(leaving)
@@ -113,7 +113,7 @@ def _run(pod: Path, order: StartOrder, key: bytes, body: dict[str, Any]) -> int:
     return 0
 
 
-def _remember(source: Source) -> None:
+def remember(source: Source) -> None:
     """Let tracebacks show the person's own lines."""
     padded = "\n" * (source.first_line - 1) + source.text
     lines = padded.splitlines(keepends=True)
@@ -141,7 +141,8 @@ def _values_of_cell(body: dict[str, Any]) -> dict[str, Any]:
     return {name: names[name] for name in body["out"]}
 
 
-def _value_of_call(body: dict[str, Any]) -> dict[str, Any]:
+def value_of_call(body: dict[str, Any]) -> dict[str, Any]:
+    """Return what the function gives that a payload calls."""
     function = body["function"]
     inner = inspect.unwrap(function)
     if isinstance(inner, types.FunctionType):
@@ -162,6 +163,15 @@ def _named(code: types.CodeType, filename: str) -> types.CodeType:
 
 
 def _keep_result(pod: Path, order: StartOrder, key: bytes, values: dict[str, Any]) -> None:
+    body, items = packed(values)
+    write(pod / files.RESULT, body)
+    signature = sign_result(key, order.incarnation, body)
+    write(pod / files.RESULT_SIGNATURE, signature.encode())
+    files.write_json(pod / files.RESULTS, items)
+
+
+def packed(values: dict[str, Any]) -> tuple[bytes, list[dict[str, Any]]]:
+    """Return values as bytes, and what is told of them. Raises `Refused` for one that can not travel."""
     import cloudpickle
 
     sizes: dict[str, int] = {}
@@ -174,16 +184,12 @@ def _keep_result(pod: Path, order: StartOrder, key: bytes, values: dict[str, Any
                 "Bring back what it holds instead, or save it to a file."
             ) from error
     whole = {"values": values} if "value" not in values else {"values": values, **values}
-    body = cloudpickle.dumps(whole)
-    _write(pod / files.RESULT, body)
-    signature = sign_result(key, order.incarnation, body)
-    _write(pod / files.RESULT_SIGNATURE, signature.encode())
     items = [
         asdict(ResultItem(name=name, text=described(value), size=sizes[name]))
         for name, value in values.items()
         if not (name == "value" and value is None)
     ]
-    files.write_json(pod / files.RESULTS, items)
+    return cloudpickle.dumps(whole), items
 
 
 def described(value: object) -> str:
@@ -232,7 +238,8 @@ def _exit_code(leaving: SystemExit) -> int:
     return 1
 
 
-def _write(path: Path, body: bytes) -> None:
+def write(path: Path, body: bytes) -> None:
+    """Write `body` so that a reader sees all of it or nothing, mode 0600."""
     temporary = path.with_name(f".{path.name}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

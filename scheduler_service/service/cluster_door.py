@@ -9,8 +9,8 @@ from scheduler_service.backends.kubernetes.client import KubeClient
 from scheduler_service.backends.kubernetes.workloads.creator import Creator
 from scheduler_service.loop import Planner
 from scheduler_service.ports import Caller
+from scheduler_service.service.cluster_companions import ClusterCompanions
 from scheduler_service.service.cluster_core import ClusterParts
-from scheduler_service.service.cluster_files import ClusterFiles
 from scheduler_service.service.cluster_lead import ClusterLead
 from scheduler_service.service.cluster_logs import ClusterLogs
 from scheduler_service.service.cluster_reads import ClusterReads
@@ -30,7 +30,7 @@ class ClusterService(
     Outlook,
     Team,
     ClusterLead,
-    ClusterFiles,
+    ClusterCompanions,
     ClusterReads,
     ClusterLogs,
     ClusterRunners,

@@ -31,7 +31,7 @@ SIGNATURE_MIB = 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Belongs:
+class Belongs:
     """What a pod of ours belongs to: whose it is, and the payload that it may fetch."""
 
     owner: str
@@ -108,7 +108,7 @@ class ClusterFiles(ClusterCore):
 
     async def payload_of(self, incarnation: str) -> Path:
         """Return the payload file of a pod."""
-        belongs = self._own(incarnation)
+        belongs = self.own_pod(incarnation)
         path = None
         if belongs.payload:
             path = await self.files.payload(belongs.owner, belongs.payload)
@@ -120,13 +120,14 @@ class ClusterFiles(ClusterCore):
         self, incarnation: str, chunks: AsyncIterator[bytes], *, signature: str
     ) -> None:
         """Keep the result of a pod, with its owner's signature: the signature last, so that no half is shown."""
-        self._own(incarnation)
+        self.own_pod(incarnation)
         limit = self.parts.settings.result_limit_mib
         await keep_result(self.files, incarnation, chunks, most_mib=limit)
         name = _signature_name(incarnation)
-        await keep_result(self.files, name, _once(signature), most_mib=SIGNATURE_MIB)
+        await keep_result(self.files, name, once(signature), most_mib=SIGNATURE_MIB)
 
-    def _own(self, incarnation: str) -> _Belongs:
+    def own_pod(self, incarnation: str) -> Belongs:
+        """Return what a pod belongs to. Raises the refusal of one that is not known, or has ended."""
         pod = self._pods.get(incarnation)
         belongs = None if pod is None else self._belongs(pod)
         if belongs is None:
@@ -135,7 +136,7 @@ class ClusterFiles(ClusterCore):
             )
         return belongs
 
-    def _belongs(self, pod: OwnPod) -> _Belongs | None:
+    def _belongs(self, pod: OwnPod) -> Belongs | None:
         """Return what a pod belongs to, None for one that has ended or that our API did not ask for."""
         raw = self.cluster.stores.pods.get(pod.key)
         if raw is None or raw.metadata.uid != pod.uid or raw.is_over:
@@ -144,12 +145,13 @@ class ClusterFiles(ClusterCore):
         group = self.records.raw(key)
         notes = {} if group is None else group.metadata.annotations
         owner = notes.get(names.OWNER_ANNOTATION, "")
-        return _Belongs(owner, notes.get(names.PAYLOAD_ANNOTATION, "")) if owner else None
+        return Belongs(owner, notes.get(names.PAYLOAD_ANNOTATION, "")) if owner else None
 
 
 def _signature_name(incarnation: str) -> str:
     return f"{incarnation}.signature"
 
 
-async def _once(text: str) -> AsyncIterator[bytes]:
+async def once(text: str) -> AsyncIterator[bytes]:
+    """Yield a text as the one chunk of a file."""
     yield text.encode()

@@ -12,6 +12,7 @@ from scheduler_service.backends.local.foreign import ForeignRule, Holders
 from scheduler_service.planning.cycle import plan
 from scheduler_service.service.core import Parts
 from scheduler_service.service.leading import Leading
+from scheduler_service.service.no_companions import NoCompanions
 from scheduler_service.service.outlook import Outlook
 from scheduler_service.service.reads import Reads
 from scheduler_service.service.runner_side import RunnerSide
@@ -22,7 +23,7 @@ from scheduler_service.settings.table import Settings
 NAME = "kai-jupyter"
 
 
-class Service(Outlook, Leading, Reads, Writes, RunnerSide, Running):
+class Service(Outlook, Leading, Reads, Writes, RunnerSide, NoCompanions, Running):
     """Implements `ports.SchedulerPort`. Every method authorises its caller itself."""
 
     @classmethod

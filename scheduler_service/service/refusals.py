@@ -47,6 +47,8 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "is_over": (409, "It has ended already"),
     "not_a_lease": (409, "Only a lease can do this"),
     "other_kernel": (409, "The lease belongs to another kernel"),
+    "no_companion": (404, "There is no companion"),
+    "not_granted": (409, "No companion runs yet"),
     "no_capture": (404, "There is no capture"),
     "no_result": (404, "There is no result"),
     "not_found": (404, "Not found"),

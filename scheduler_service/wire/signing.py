@@ -72,6 +72,19 @@ def is_signed_result(key: bytes, incarnation: str, body: bytes, signature: str |
     )
 
 
+def sign_cell(key: bytes, incarnation: str, cell: str, payload_sha256: str) -> str:
+    """Return the signature of a cell, for this companion and this once."""
+    return sign_bytes(key, "\0".join(("cell", incarnation, cell, payload_sha256)).encode())
+
+
+def is_signed_cell(
+    key: bytes, incarnation: str, cell: str, payload_sha256: str, *, signature: str
+) -> bool:
+    """Whether `signature` is the owner's for exactly this cell in this companion."""
+    wanted = sign_cell(key, incarnation, cell, payload_sha256)
+    return hmac.compare_digest(wanted, signature)
+
+
 def sign_bytes(key: bytes, message: bytes) -> str:
     """Return HMAC-SHA256 of `message`, hex."""
     return hmac.new(key, message, hashlib.sha256).hexdigest()

@@ -19,6 +19,7 @@ from scheduler_service.ports import (
     NotFound,
     RefusedRequest,
 )
+from scheduler_service.service.no_companions import NoCompanions
 from scheduler_service.wire import cluster, events, explain, pod_group, runner
 from scheduler_service.wire.pod_group import TERMINAL_STATES
 from scheduler_service.wire.team import ChangeView
@@ -30,7 +31,7 @@ CAPACITY_MILLI = 2000
 QUEUE = "default"
 
 
-class FakeScheduler(FakeDesk, FakeLead):
+class FakeScheduler(NoCompanions, FakeDesk, FakeLead):
     """See the module. `now` stands still unless a test moves it."""
 
     def __init__(self) -> None:

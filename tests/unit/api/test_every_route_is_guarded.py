@@ -18,7 +18,13 @@ from tests.fakes.scheduler import FakeScheduler
 
 OPEN = {"/api/v1/health", "/api/v1/ready"}
 STREAMS = {"/api/v1/events", "/api/v1/team/events"}
-NAMES = {"namespace": "ana", "name": "train", "incarnation": "ana-train-0-1", "number": "1"}
+NAMES = {
+    "namespace": "ana",
+    "name": "train",
+    "incarnation": "ana-train-0-1",
+    "number": "1",
+    "cell": "c" * 32,
+}
 
 
 def app_with_work():

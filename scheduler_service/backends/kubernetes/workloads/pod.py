@@ -14,7 +14,8 @@ from scheduler_service.backends.kubernetes import names
 from scheduler_service.backends.kubernetes.workloads import variables
 from scheduler_service.backends.kubernetes.workloads.amounts import share_of
 from scheduler_service.backends.kubernetes.workloads.wish import Folder, Wish
-from scheduler_service.wire.pod_group import Submit
+from scheduler_service.wire.pod_group import Submit, Work
+from scheduler_service.wire.travel import travelling
 
 ENTRY = "scheduler_service.runner.in_pod"
 ACCOUNT = "kai-work"
@@ -121,10 +122,16 @@ def command(wish: Wish) -> tuple[list[str], list[str]]:
         return [variables.plain(part) for part in work.command], []
     python = (work.python if work is not None else None) or "python"
     entry = [variables.plain(python), "-m", ENTRY]
-    if work is None or not (work.command or work.payload_sha256):
-        return entry, ["--hold"]
-    text = json.dumps(asdict(work), sort_keys=True, separators=(",", ":"))
+    if _holds(work):
+        place = ["--workdir", variables.plain(work.workdir)] if work and work.workdir else []
+        return entry, ["--hold", *place]
+    text = json.dumps(asdict(work), sort_keys=True, separators=(",", ":")) if work else "{}"
     return entry, ["--work", variables.plain(text), "--signature", wish.ask.signature or ""]
+
+
+def _holds(work: Work | None) -> bool:
+    """Whether a pod only holds its device, for the cells that its notebook sends."""
+    return work is None or not (work.command or work.payload_sha256)
 
 
 def _container(wish: Wish, name: str, more: list[variables.Variable]) -> Table:
@@ -150,7 +157,10 @@ def _container(wish: Wish, name: str, more: list[variables.Variable]) -> Table:
 def environment(wish: Wish) -> list[variables.Variable]:
     """Return the variables of a pod: those that were asked for, then what is ours to say."""
     rules = wish.rules
-    wanted = {} if wish.ask.work is None else wish.ask.work.env
+    work = wish.ask.work
+    wanted = {} if work is None else work.env
+    if _holds(work):  # a notebook's whole environment is offered, and what may not travel stays
+        wanted = travelling(wanted, rules.environment)
     home = rules.home if wish.folder is not None else SCRATCH
     found = [
         *variables.chosen(wanted, rules.environment),

@@ -13,15 +13,10 @@ import yaml
 
 from scheduler_service.backends.kubernetes import names
 from scheduler_service.errors import ConfigurationError
+from scheduler_service.wire.travel import ALLOWED
 
 CONFIG_MAP = "kai-submit"
 KEY = "rules.yaml"
-ENVIRONMENT = (
-    *("LANG", "LANGUAGE", "LC_*", "TZ", "TERM", "PYTHON*", "MPL*", "NUMBA_*"),
-    *("OMP_*", "MKL_*", "OPENBLAS_*", "NUMEXPR_*", "NCCL_*", "GLOO_*", "TORCH_*", "TORCHELASTIC_*"),
-    *("TF_*", "XLA_*", "JAX_*", "RAY_*", "HF_HOME", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"),
-)
-"""Variables that travel unless the rules say otherwise."""
 _USER = "{user}"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 _MARK = "--"
@@ -55,7 +50,7 @@ class Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
     home: str = "/home/jovyan"
     run_as_user: int = 1000
     run_as_group: int = 100
-    environment: tuple[str, ...] = ENVIRONMENT
+    environment: tuple[str, ...] = ALLOWED
     service_url: str = f"http://kai-scheduler-default.{names.NAMESPACE}"
     signing_key: str = ".local/state/kai/signing.key"
     """Where in the folder a person's signing key rests."""

@@ -7,21 +7,11 @@ work is signed as a whole, and a pod's variables can be read by whoever may see 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 from scheduler_service.backends.kubernetes.workloads.refusals import refusal
+from scheduler_service.wire.travel import NEVER, OURS, matches
 
-NEVER = (
-    *("*TOKEN*", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*", "*APIKEY*", "*API_KEY*"),
-    *("*ACCESS_KEY*", "*PRIVATE_KEY*", "JUPYTERHUB_*", "JPY_*", "KUBERNETES_*", "KUBECONFIG"),
-)
-OURS = (
-    *("KAI_*", "NVIDIA_*", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_MEMORY_LIMIT", "GPU_PORTION"),
-    *("RUNAI_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK"),
-    *("MASTER_ADDR", "MASTER_PORT", "LD_*", "HOME", "PATH"),
-)
-"""Said by us, or by who gives the devices: a request that set them could see what it was not given."""
 Variable = dict[str, Any]
 MASTER_PORT = 29_500
 RANK_PORT = 29_501
@@ -31,21 +21,21 @@ RANK_LABEL = "batch.kubernetes.io/job-completion-index"
 def chosen(wanted: Mapping[str, str], allowed: Sequence[str]) -> list[Variable]:
     """Return the variables of a request. Raises a refusal for the first that may not travel."""
     for name in sorted(wanted):
-        if _matches(name.upper(), NEVER):
+        if matches(name.upper(), NEVER):
             raise refusal(
                 "bad_variable",
                 f"The variable {name} may hold a secret, and whoever sees a pod sees its variables.",
                 "Leave it out; read secrets from a file in your folder.",
                 variable=name,
             )
-        if _matches(name.upper(), OURS):
+        if matches(name.upper(), OURS):
             raise refusal(
                 "bad_variable",
                 f"The variable {name} says what the pod was given; it is set when the pod starts.",
                 "Leave it out.",
                 variable=name,
             )
-        if not _matches(name, allowed):
+        if not matches(name, allowed):
             raise refusal(
                 "bad_variable",
                 f"The variable {name} is none that travels into pods here.",
@@ -54,10 +44,6 @@ def chosen(wanted: Mapping[str, str], allowed: Sequence[str]) -> list[Variable]:
                 variable=name,
             )
     return [literal(name, value) for name, value in sorted(wanted.items())]
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def literal(name: str, value: str) -> Variable:

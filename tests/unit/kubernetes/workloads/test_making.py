@@ -189,6 +189,18 @@ def test_a_lease_ends_so_long_after_its_pod_started():
     assert "activeDeadlineSeconds" not in job["spec"], "that would count while it waits"
 
 
+def test_a_companion_is_like_its_notebook_as_far_as_that_may_travel():
+    env = {"OMP_NUM_THREADS": "4", "HF_TOKEN": "secret", "JUPYTERHUB_USER": "ana", "EDITOR": "vi"}
+    like = Work(workdir="/home/jovyan/$x", python="/opt/conda/bin/python", env=env)
+    one = pod(kind="lease", work=like, signature=None, gpu=1)
+    told = variables(one)
+    assert told["OMP_NUM_THREADS"] == "4"
+    assert not {"HF_TOKEN", "JUPYTERHUB_USER", "EDITOR"} & set(told), "left out, not refused"
+    main = container(one)
+    assert main["command"][0] == "/opt/conda/bin/python"
+    assert main["args"] == ["--hold", "--workdir", "/home/jovyan/$$x"]
+
+
 def test_a_lease_of_nothing_holds_its_device():
     one = pod(kind="lease", work=None, signature=None, gpu=1)
     assert container(one)["args"] == ["--hold"]
