@@ -173,8 +173,12 @@ class ClusterRecords:
             self._let_go(key, either)
         elif old is None:
             self.awaited.pop(key, None)
-            self._gone.pop(key, None)
             self._ends.pop(key, None)
+            last = self._gone.pop(key, None)
+            if (
+                last is not None
+            ):  # until a pod of the new one is seen: it may be the old one, made once more
+                _keep(self._shrinking, key, last)
         self.mark(key)
 
     def _let_go(self, key: str, raw: RawPodGroup) -> None:

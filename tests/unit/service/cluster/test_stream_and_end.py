@@ -15,6 +15,7 @@ from scheduler_service.wire.events import StreamEvent
 from scheduler_service.wire.pod_group import Cancel, ClusterAsk, Submit
 from tests.fakes.cluster_service import ClusterStage, names, running_pod
 from tests.fakes.kube_server import Answer
+from tests.unit.kubernetes.objects import group
 from tests.unit.service.cluster.test_what_is_seen import ANA, EVE, told
 
 EVICTION = "/api/v1/namespaces/a/pods/train-0/eviction"
@@ -85,6 +86,43 @@ def test_with_nobody_listening_nothing_is_worked_out() -> None:
         await stage.ask("train")
         await stage.start("train")
         assert stage.service.changes.rev == before
+
+    told(story)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        "group put pod group",
+        "group turn put turn pod turn group",
+        "group pod put group",
+        "group turn pod turn put group",
+        "group turn pod turn put turn group",
+    ],
+)
+def test_a_group_that_grouping_made_once_more_is_still_the_one_that_was_ended(
+    changes: str,
+) -> None:
+    """Our watch of pods may lag: a group's end is told before its pod's, and the pod is about to get a group again."""
+
+    async def story(stage: ClusterStage) -> None:
+        stage.allowed = {("ana", "delete", "pods")}
+        await stage.ask("train")
+        await stage.start("train")
+        await stage.service.cancel(ANA, "a", "train", Cancel(reason="Enough."))
+        happens = {
+            "put": lambda: stage.put("groups", group("train")),
+            "pod": lambda: stage.drop("pods", "a/train-0"),
+            "group": lambda: stage.drop("groups", "a/train"),
+        }
+        for change in changes.split():
+            if change == "turn":
+                await stage.turn()
+            else:
+                happens[change]()
+        await stage.turn()
+        gone = await stage.service.group(ANA, "a", "train")
+        assert (gone.state, gone.word) == ("Cancelled", "Cancelled")
 
     told(story)
 
