@@ -16,7 +16,7 @@ from scheduler_service.model.resources import QueueShare
 from scheduler_service.planning import offers
 from scheduler_service.planning.explain import Explanation, explain
 from scheduler_service.planning.forecast import Change, RunTime
-from scheduler_service.planning.offers import other_forms
+from scheduler_service.planning.offers import ending_offers, other_forms
 from tests.properties.book import image
 from tests.unit.small_world import NOW_MS, ONE, SmallWorld, node, queue
 
@@ -345,3 +345,19 @@ def test_so_many_endings_of_several_are_tried(
     wish = world.waits("wish", WholeGpus(3))
 
     assert bool(words(told(world, wish))) is is_found
+
+
+def test_two_endings_are_named_and_only_those_that_start_this_very_group() -> None:
+    world = SmallWorld(nodes=[node("n0", 3)], queues=[queue("team"), queue("other")])
+    for name in ("a", "b", "c"):
+        world.runs(name, ONE, on="n0", queue="other")
+    first, second = world.waits("first", ONE), world.waits("second", ONE)
+    ledger = world.ledger()
+
+    def endings(group: str) -> list[str]:
+        found = ending_offers(ledger, PLAIN, ledger.groups[group], NOW_MS)
+        assert not ledger.journal.touched
+        return [offer.what for offer in found]
+
+    assert endings(first) == [f"fits if 1 GPU of other ends (d/{name})" for name in "ab"]
+    assert endings(second) == ["fits if 2 GPUs of other end (2 groups)"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from scheduler_service.model.gpu import WholeGpus
 from scheduler_service.model.pod import Pod, PodRequest, PodState
-from scheduler_service.model.pod_group import PodGroup, flat_gang
+from scheduler_service.model.pod_group import PodGroup, SubGroup, flat_gang
 from scheduler_service.model.policy import Policy
 from scheduler_service.planning import timeline
 from tests.properties.book import image
@@ -127,3 +128,29 @@ def test_so_many_groups_are_tried_and_no_more(
     world.waits("second", ONE)
 
     assert starts(world, a=10) == found
+
+
+def test_a_group_of_which_a_part_runs_runs() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)])
+    gang = SubGroup(min_subgroups=1, children=(SubGroup("x", 1), SubGroup("y", 1)))
+    world.groups.append(PodGroup(name="tree", namespace="d", queue="team", gang=gang))
+    request = PodRequest(1000, 1 << 30, ONE)
+    world.pods += [
+        Pod("x-0", "d", "d/tree", PodState.RUNNING, request=request, node="n0", sub_group="x"),
+        Pod("y-0", "d", "d/tree", PodState.GATED, request=request, sub_group="y"),
+    ]
+    world.waits("wish", ONE)
+
+    assert starts(world, tree=50) == {"wish": 50}
+
+
+def test_those_that_wait_grow_older_meanwhile() -> None:
+    """`long` is lifted as far as it can be; at the moment of the ending `late` has caught up."""
+    world = full("a")
+    world.waits("long", ONE, priority=50, waits_since_ms=NOW_MS - 900)
+    world.waits("late", ONE, priority=55, waits_since_ms=NOW_MS)
+    policy = msgspec.structs.replace(Policy.conformance(), age_ms=100, max_age=10)
+
+    for ends_at, first in ((100, "d/long"), (2000, "d/late")):
+        found = timeline.starts(world.ledger(), policy, NOW_MS, ends_in_ms={"d/a": ends_at})
+        assert found == {first: ends_at}
