@@ -198,9 +198,9 @@ def test_the_offers_are_at_most_five_and_keep_a_place_for_endings() -> None:
 
 
 def test_what_has_a_promise_is_not_told_of_others_that_would_make_room() -> None:
-    world = SmallWorld()
-    for name in ("a", "b"):
-        world.runs(name, ONE, on="n0", priority=1)
+    world = SmallWorld(nodes=[node("n0", 2), node("n1", 1)], queues=[queue("team")])
+    for name, place in (("a", "n0"), ("b", "n0"), ("c", "n1")):
+        world.runs(name, ONE, on=place, priority=1)
     wish = world.waits("wish", WholeGpus(2), priority=50)
 
     assert told(world, wish).offers == ()
@@ -230,12 +230,12 @@ def test_so_many_pods_as_there_is_room_for_and_halves_are_offered() -> None:
 
     assert smaller_gangs(told(world, three)) == ["fits now with 1 of 3 pods"]
 
-    roomy = SmallWorld(queues=[queue("team")])
-    four = roomy.waits("four", ONE, pods=4)
+    roomy = SmallWorld(nodes=[node("n0", 3)], queues=[queue("team")])
+    roomy.waits("other", WholeGpus(3), pods=2)
+    five = roomy.waits("five", ONE, pods=5)
 
-    assert smaller_gangs(told(roomy, four)) == [
-        "fits now with 2 of 4 pods",
-        "fits now with 1 of 4 pods",
+    assert smaller_gangs(told(roomy, five)) == [
+        f"fits now with {number} of 5 pods" for number in (3, 2)
     ]
 
 

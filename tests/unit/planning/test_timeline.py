@@ -151,6 +151,6 @@ def test_those_that_wait_grow_older_meanwhile() -> None:
     world.waits("late", ONE, priority=55, waits_since_ms=NOW_MS)
     policy = msgspec.structs.replace(Policy.conformance(), age_ms=100, max_age=10)
 
-    for ends_at, first in ((100, "d/long"), (2000, "d/late")):
+    for ends_at, first in ((450, "d/long"), (2000, "d/late")):
         found = timeline.starts(world.ledger(), policy, NOW_MS, ends_in_ms={"d/a": ends_at})
         assert found == {first: ends_at}
