@@ -65,6 +65,7 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
         ]
     for seed in range(SEEDS_OF_WAYS):
         for name, world in WORLDS.items():
+            found.append((f"sums-{name}-{seed}", partial(_sums_differ, world, seed)))
             found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
         found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
         found.append((f"parts-{seed}", partial(_takes_another_part, seed)))
@@ -110,6 +111,12 @@ def _is_not_general(world: World, seed: int) -> bool:
         for made, after in ((found, ledger.snapshot(0)), (general, before))
     )
     return decided != expected
+
+
+def _sums_differ(world: World, seed: int) -> bool:
+    snapshot, policy = world(seed)
+    general = test_alike.sums(test_alike.with_a_rule(snapshot), policy)
+    return test_alike.sums(snapshot, policy) != general
 
 
 def _differs_for_many(world: World, seed: int) -> bool:

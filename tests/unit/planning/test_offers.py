@@ -361,3 +361,12 @@ def test_two_endings_are_named_and_only_those_that_start_this_very_group() -> No
 
     assert endings(first) == [f"fits if 1 GPU of other ends (d/{name})" for name in "ab"]
     assert endings(second) == ["fits if 2 GPUs of other end (2 groups)"]
+
+
+def test_that_another_group_never_fits_is_nothing_to_this_one() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    world.runs("held", ONE, on="n0")
+    world.waits("huge", WholeGpus(16), queue="other")
+    wish = world.waits("wish", ONE)
+
+    assert words(told(world, wish)) == ["fits if 1 GPU of team ends (d/held)"]
