@@ -67,10 +67,10 @@ def _reason(board: Board, shape: Shape) -> Reason:
             return NeverFits(need.resource, need.amount, largest, need.detail)
     nearest = max(allowed, key=lambda row: _nearness(nodes, row, shape, needs))
     for need in needs:
-        free = _free(nodes, nearest, shape, need)
-        if free < need.amount:
+        free, amount = _free(nodes, nearest, shape, need), _amount(nodes, nearest, shape, need)
+        if free < amount:
             name = nodes.name_of(nearest)
-            return NotEnoughOnNode(need.resource, need.amount, max(0, free), name, need.detail)
+            return NotEnoughOnNode(need.resource, amount, max(0, free), name, need.detail)
     return _by_rules(board, shape)
 
 
@@ -168,6 +168,13 @@ def _free(nodes: NodeTable, row: int, shape: Shape, need: Need) -> int:
     return nodes.idle_extra[row].get(_name_of(need), 0)
 
 
+def _amount(nodes: NodeTable, row: int, shape: Shape, need: Need) -> int:
+    """Return how much is needed there: each GPU that is opened for parts takes a slot of its own."""
+    if need.resource != "pods" or not shape.is_shared:
+        return need.amount
+    return need.amount + max(0, shape.devices - _fitting(nodes, row, shape))
+
+
 def _whole(nodes: NodeTable, row: int) -> int:
     """Return the whole GPUs that are free and promised to nobody."""
     return max(0, min(nodes.idle_gpu[row], nodes.all_gpu[row]))
@@ -198,10 +205,15 @@ def _free_milli(nodes: NodeTable, row: int, wanted: int) -> int:
 
 def _free_devices(nodes: NodeTable, row: int, shape: Shape) -> int:
     """Return how many GPUs have room for one share."""
-    fitting = sum(room >= shape.need_on(size) for room, size in _rooms(nodes, row))
+    fitting = _fitting(nodes, row, shape)
     if row not in nodes.sizes:
         return _whole(nodes, row) + fitting
     return min(_whole(nodes, row), len(mixed.free(nodes, row, shape, later=False))) + fitting
+
+
+def _fitting(nodes: NodeTable, row: int, shape: Shape) -> int:
+    """Return how many shared GPUs have room for one share."""
+    return sum(room >= shape.need_on(size) for room, size in _rooms(nodes, row))
 
 
 def _free_memory(nodes: NodeTable, row: int) -> int:
@@ -214,6 +226,8 @@ def _nearness(
     nodes: NodeTable, row: int, shape: Shape, needs: Sequence[Need]
 ) -> tuple[int, int, int, int]:
     """Return how much of the request a node could serve; ties by rank, the smaller name better."""
-    served = sum(_free(nodes, row, shape, need) >= need.amount for need in needs)
+    served = sum(
+        _free(nodes, row, shape, need) >= _amount(nodes, row, shape, need) for need in needs
+    )
     gpu = _free_milli(nodes, row, shape.milli or 1000) if shape.kind else 0
     return served, gpu, nodes.idle_cpu[row], -nodes.ranks()[row]

@@ -108,6 +108,27 @@ def test_pod_slots_run_out() -> None:
     assert why({"n0": NODE}, {"cpu": 1}, *full) == NotEnoughOnNode("pods", 1, 0, "n0")
 
 
+def test_a_part_on_a_gpu_of_its_own_needs_a_second_slot() -> None:
+    """When this happens: the pod that reserves the GPU for those that share it is a pod as well."""
+    node, held = {**NODE, "max_pods": 2}, on("n0", {"cpu": 1})
+
+    assert why({"n0": node}, {"fraction": 0.5, "cpu": 1}, held) == (
+        NotEnoughOnNode("pods", 2, 1, "n0")
+    )
+    assert why(
+        {"n0": {**node, "max_pods": 3}}, {"fraction": 0.5, "devices": 2, "cpu": 1}, held
+    ) == (NotEnoughOnNode("pods", 3, 2, "n0"))
+    assert why({"n0": {**node, "max_pods": 3}}, {"fraction": 0.5, "cpu": 1}, held) is None
+
+
+def test_beside_others_a_part_needs_one_slot() -> None:
+    nodes, others = {"n0": {**NODE, "max_pods": 3}}, (share("x", 0.5, "g0"),)
+
+    assert why(nodes, {"fraction": 0.5, "cpu": 8}, *others) == NotEnoughOnNode(
+        "cpu", 8000, 7000, "n0"
+    )
+
+
 def share(name: str, milli: float, gpu: str, node: str = "n0") -> dict[str, Any]:
     """Return a group of one pod on a part of a GPU."""
     pod = {"name": name, "state": "running", "node": node, "gpu_groups": [gpu]}
