@@ -122,7 +122,6 @@ class Kept:
     def _open(self) -> None:
         for (row, device), rest in self._filled.items():
             self.ledger.nodes.promise_nobody(row, device, -rest)
-        self._filled.clear()
 
     def _column(self, number: int) -> list[Amounts]:
         queues = self.ledger.queues

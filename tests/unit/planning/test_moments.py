@@ -118,6 +118,8 @@ def test_room_begins_to_be_kept() -> None:
     assert wakes_in_s(policy=policy, pod_groups={"runs": held(), "waits": waits}) == 500
     assert wakes_in_s(pod_groups={"runs": held(), "waits": waits}) is None
     assert wakes_in_s(policy=policy, pod_groups={"waits": waits}) is None
+    unknown = {"queue": "a", "gpus": 1}
+    assert wakes_in_s(policy=policy, pod_groups={"runs": held(), "waits": unknown}) is None
 
 
 @pytest.mark.parametrize(
@@ -145,4 +147,5 @@ def test_what_is_kept_by_guess_is_kept_longer_each_time(
 
     assert keeps_by_guess(policy, waited) is is_kept
     assert next_turn_ms(policy, waited) == left
+    assert next_turn_ms(Policy(reserve_after_ms=10), waited) == 10 - waited
     assert not keeps_by_guess(Policy(reserve_after_ms=10), waited)
