@@ -312,6 +312,9 @@ class _Lost:
     def __init__(self, board: Board, steps: Sequence[Step]) -> None:
         self.board = board
         self.steps = steps
+        waiting = board.ledger.open_groups
+        self._others_wait = any(waiting.get(step.group.key, 0) for step in steps)
+        """Whether pods of the victims' groups wait that did not leave: they take part in a turn."""
         self._known: set[int] = set()
 
     def is_known(self, chunk: Chunk) -> bool:
@@ -341,7 +344,9 @@ class _Lost:
         return True
 
     def is_hopeless(self) -> bool:
-        """Say whether none of the victims can find a place any more."""
+        """Say whether no victim, and nothing of its group, can find a place any more."""
+        if self._others_wait:
+            return False
         pods = {self.board.ledger.pods.shape[pod]: pod for step in self.steps for pod in step.pods}
         return all(self._note(pod) for pod in pods.values())
 
