@@ -25,6 +25,7 @@ from scheduler_service.model.policy import Placement, Policy
 from scheduler_service.model.queue import Queue
 from scheduler_service.model.resources import QueueShare
 from scheduler_service.model.snapshot import Snapshot
+from scheduler_service.model.topology import Topology, TopologyConstraint
 from tests.reference.nodes import LEAVES, STAYS, Ambiguous, Holder, NodeNow, charge, device_need
 
 NOW_MS = 1_000_000_000
@@ -126,6 +127,35 @@ def semi_cluster(seed: int, size: int = 4) -> Cluster:
     )
     snapshot = msgspec.structs.replace(plain.snapshot, pod_groups=tuple(groups))
     return replace(plain, snapshot=snapshot)
+
+
+def level_cluster(seed: int, size: int = 4) -> Cluster:
+    """Return the cluster of this number with racks, in which some groups name levels."""
+    plain, random = cluster(seed, size), Random(seed)
+    nodes = []
+    for number, node in enumerate(plain.snapshot.nodes):
+        rack = {"rack": f"{node.labels['zone']}-{number % 2}"} if random.random() < 0.9 else {}
+        nodes.append(msgspec.structs.replace(node, labels={**node.labels, **rack}))
+    snapshot = msgspec.structs.replace(
+        plain.snapshot,
+        nodes=tuple(nodes),
+        topologies=(Topology("net", ("zone", "rack")),),
+        pod_groups=tuple(_with_levels(group, random) for group in plain.snapshot.pod_groups),
+    )
+    return replace(plain, snapshot=snapshot)
+
+
+def _with_levels(group: PodGroup, random: Random) -> PodGroup:
+    return msgspec.structs.replace(group, gang=_named_levels(group.gang, random, 0.35))
+
+
+def _named_levels(part: SubGroup, random: Random, chance: float) -> SubGroup:
+    named: TopologyConstraint | None = None
+    if random.random() < chance:
+        words = (None, "zone", "rack")
+        named = TopologyConstraint("net", random.choice(words), random.choice(words))
+    children = tuple(_named_levels(child, random, chance / 3) for child in part.children)
+    return msgspec.structs.replace(part, topology=named, children=children)
 
 
 def _queues(random: Random, nodes: list[Node]) -> list[Queue]:

@@ -17,7 +17,7 @@ import msgspec
 
 from scheduler_service.model.pod import Pod, PodState
 from scheduler_service.model.policy import Policy
-from tests.properties.clusters import NOW_MS, Cluster, cluster, semi_cluster
+from tests.properties.clusters import NOW_MS, Cluster, cluster, level_cluster, semi_cluster
 from tests.properties.cycles import following, run, stolen, unlike
 from tests.properties.exactness import allocate_differences, planned
 from tests.properties.laws import breaches
@@ -58,8 +58,9 @@ def findings(seed: int, cycles: int, counts: Counter[str]) -> Iterator[str]:
     """Yield what is wrong with one cluster."""
     found = cluster(seed, 1 + seed % SIZES)
     yield from _unlike_reference(found, counts)
-    semi = semi_cluster(seed, 1 + seed % SIZES)
-    yield from (f"semi: {line}" for line in _unlike_reference(semi, counts))
+    for name, kind in (("semi", semi_cluster), ("levels", level_cluster)):
+        other = kind(seed, 1 + seed % SIZES)
+        yield from (f"{name}: {line}" for line in _unlike_reference(other, counts))
     yield from unlike(found, seed)
     for policy in (found.policy, _holding(found.policy)):
         history = run(replace(found, policy=policy))

@@ -17,7 +17,7 @@ from tests.properties import (
     test_placing,
     test_short_cuts,
 )
-from tests.properties.clusters import Cluster, cluster, semi_cluster
+from tests.properties.clusters import Cluster, cluster, level_cluster, semi_cluster
 from tests.properties.exactness import allocate_differences, planned
 from tests.properties.large_ways import differs_for_many
 from tests.properties.laws import breaches
@@ -69,7 +69,7 @@ def cases() -> list[tuple[str, Callable[[], bool]]]:
             found.append((f"many-{name}-{seed}", partial(_differs_for_many, world, seed)))
         found.append((f"many-{seed}", partial(_differs_for_many, _rich, seed)))
         found.append((f"parts-{seed}", partial(_takes_another_part, seed)))
-        for kind in (cluster, semi_cluster, test_short_cuts.alike_cluster):
+        for kind in (cluster, semi_cluster, level_cluster, test_short_cuts.alike_cluster):
             name = f"room-{kind.__name__}-{seed}"
             found.append((name, partial(_makes_other_room, kind, seed)))
         for kind in KINDS:

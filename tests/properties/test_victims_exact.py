@@ -13,10 +13,11 @@ from scheduler_service.planning import (
     scenario,
     settling,
     staleness,
+    topology_fit,
     victims,
 )
 from scheduler_service.planning.actions import consolidate, preempt, reclaim
-from tests.properties.clusters import Cluster, cluster, semi_cluster
+from tests.properties.clusters import Cluster, cluster, level_cluster, semi_cluster
 from tests.properties.test_short_cuts import alike_cluster
 from tests.properties.victims import all_differences, victim_differences
 
@@ -24,7 +25,9 @@ Maker = Callable[[int, int], Cluster]
 Fault = tuple[Action, Any, str, Callable[..., object], Maker, int]
 
 
-@pytest.mark.parametrize(("kind", "seeds"), [(cluster, 10), (alike_cluster, 5), (semi_cluster, 8)])
+@pytest.mark.parametrize(
+    ("kind", "seeds"), [(cluster, 10), (alike_cluster, 5), (semi_cluster, 8), (level_cluster, 8)]
+)
 def test_room_is_made_as_the_reference_makes_it(kind: Maker, seeds: int):
     made = {seed: kind(seed, 1 + seed % 5) for seed in range(seeds)}
     lines = [f"{seed} {line}" for seed in made for line in all_differences(made[seed])]
@@ -50,6 +53,10 @@ def _at_once(*_: object) -> int:
 
 def _never_half(group: Any) -> bool:
     return group.model.preemptibility is Preemptibility.NON_PREEMPTIBLE
+
+
+def _everywhere(*given: Any) -> Any:
+    return iter(given[-1:])
 
 
 FAULTS: dict[str, Fault] = {
@@ -78,6 +85,10 @@ FAULTS: dict[str, Fault] = {
     "who protects its minimum gives it": ("preempt", victims, "SEMI", _no, semi_cluster, 18),
     "a protected minimum needs no quota": (
         "preempt", capacity_check, "must_fit_quota", _never_half, semi_cluster, 58,
+    ),
+    "levels bind nobody": ("reclaim", topology_fit, "subsets", _everywhere, level_cluster, 3),
+    "who comes later goes elsewhere": (
+        "consolidate", topology_fit, "_anchored", lambda *_: None, level_cluster, 36,
     ),
     "no grace": ("evict_stale_gangs", staleness, "is_over", _yes, cluster, 4),
 }  # fmt: skip

@@ -1,6 +1,6 @@
 """The allocate action, step by step: kai-core section 4 with the points of FORMAT.md."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key
@@ -8,12 +8,13 @@ from functools import cmp_to_key
 from scheduler_service.model.gpu import FractionOfGpu, GpuMemory, Mig, WholeGpus
 from scheduler_service.model.node import Node
 from scheduler_service.model.pod import COUNTS_FOR_QUEUE, HOLDS_RESOURCES, Pod, PodState
-from scheduler_service.model.pod_group import Preemptibility
+from scheduler_service.model.pod_group import Preemptibility, SubGroup
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.snapshot import Snapshot
 from tests.reference.gang import Tree, in_order
 from tests.reference.nodes import LEAVES, PROMISED, STAYS, Holder, NodeNow, Shared, charge
 from tests.reference.shares import ZERO, Amount, Books, fair_shares, plus
+from tests.reference.topology import NodeSet, node_sets
 
 
 @dataclass(frozen=True)
@@ -231,25 +232,69 @@ class Reference:
             asked = plus(asked, self.asked(pod, self.largest))
         if not pods or not self.books().may_have(group.queue, asked, firm=firm):
             return False
-        for pod in pods:
-            if not self.place(pod, group.queue, firm=firm):
-                return False
+        if not self._start_part(key, group.gang, pods, NodeSet(tuple(self.nodes), {}), firm):
+            return False
         self._wait_together(key, pods)
         return True
 
-    def place(self, pod: Pod, queue: str, *, firm: bool) -> bool:
-        """Put a pod on the best node that takes it."""
-        books = self.books()
-        nodes = {name: self.node_now(name) for name in self.nodes}
-        for name in sorted(nodes, key=lambda n: (-self.score(pod, n, nodes), n)):
-            found = nodes[name].choose(pod, self.policy.placement)
-            if found is None or not books.may_have(queue, self.held(pod, name), firm=firm):
-                continue
-            devices, is_now = found
+    def _start_part(
+        self, key: str, part: SubGroup, pods: Sequence[Pod], within: NodeSet, firm: bool
+    ) -> bool:
+        """Place these pods of a part of a group on the first set of nodes that takes them all."""
+        for among in node_sets(self, key, part, pods, within):
+            before = self._kept()
+            if self._start_in(key, part, pods, among, firm):
+                return True
+            self._put_back(before)
+        return False
+
+    def _start_in(
+        self, key: str, part: SubGroup, pods: Sequence[Pod], among: NodeSet, firm: bool
+    ) -> bool:
+        if part.is_leaf:
+            return all(self.place(pod, key, among, firm=firm) for pod in pods)
+        for child in self._in_turn_of(part, pods):
+            names = {leaf.name for leaf in child.leaves()}
+            own = [pod for pod in pods if pod.sub_group in names]
+            if not self._start_part(key, child, own, among, firm):
+                return False
+        return True
+
+    def _in_turn_of(self, part: SubGroup, pods: Sequence[Pod]) -> list[SubGroup]:
+        """Return the children that have some of these pods, in the order of the pods."""
+        of_leaf = {leaf.name: child for child in part.children for leaf in child.leaves()}
+        names = dict.fromkeys(of_leaf[pod.sub_group].name for pod in pods)
+        by_name = {child.name: child for child in part.children}
+        return [by_name[name] for name in names]
+
+    def _kept(self) -> tuple[dict[str, Place], ...]:
+        return (dict(self.places),)
+
+    def _put_back(self, kept: tuple[dict[str, Place], ...]) -> None:
+        (self.places,) = kept
+
+    def place(self, pod: Pod, key: str, among: NodeSet, *, firm: bool) -> bool:
+        """Put a pod on the best of these nodes that takes it."""
+        for name, (devices, is_now) in self.offers(pod, key, among, firm=firm):
             state = PodState.BOUND if is_now else PodState.PIPELINED
             self.places[pod.key] = Place(state, name, devices)
             return True
         return False
+
+    def offers(
+        self, pod: Pod, key: str, among: NodeSet, *, firm: bool
+    ) -> Iterator[tuple[str, tuple[tuple[str, ...], bool]]]:
+        """Yield the nodes that take a pod, the best first, with its devices and whether it is now."""
+        books, queue = self.books(), self.groups[key].queue
+        nodes = {name: self.node_now(name) for name in among.names}
+
+        def rank(name: str) -> tuple[Fraction, str]:
+            return -self.score(pod, name, nodes) - 10_000 * among.bonus.get(name, 0), name
+
+        for name in sorted(nodes, key=rank):
+            found = nodes[name].choose(pod, self.policy.placement)
+            if found is not None and books.may_have(queue, self.held(pod, name), firm=firm):
+                yield name, found
 
     def score(self, pod: Pod, name: str, nodes: Mapping[str, NodeNow]) -> Fraction:
         """Return how good a node is; the pull of shared GPUs, free now, its kind, its fill."""

@@ -15,6 +15,7 @@ from scheduler_service.model.snapshot import Snapshot
 from tests.reference.allocate import Place, Reference
 from tests.reference.gang import Tree
 from tests.reference.nodes import LEAVES, PROMISED, STAYS, Holder, NodeNow
+from tests.reference.topology import NodeSet
 from tests.reference.victims import Stack, Step
 
 Validator = Callable[[Sequence[Step]], bool]
@@ -90,26 +91,27 @@ class Search(Reference):
         ]
         return Tree(self.groups[key], kept + back).returning()
 
-    def place(self, pod: Pod, queue: str, *, firm: bool) -> bool:
+    def _kept(self) -> tuple[dict[str, Place], ...]:
+        return dict(self.places), dict(self.was)
+
+    def _put_back(self, kept: tuple[dict[str, Place], ...]) -> None:
+        self.places, self.was = kept
+
+    def place(self, pod: Pod, key: str, among: NodeSet, *, firm: bool) -> bool:
         """Promise a pod a place; one that was told to go may keep the one it has."""
         if self.job is None:
-            return super().place(pod, queue, firm=firm)
-        books = self.books()
-        nodes = {name: self.node_now(name) for name in self.nodes}
-        for name in sorted(nodes, key=lambda n: (-self.score(pod, n, nodes), n)):
-            found = nodes[name].choose(pod, self.policy.placement)
-            if found is None or not books.may_have(queue, self.held(pod, name), firm=firm):
-                continue
-            old = self.was.get(pod.key)
+            return super().place(pod, key, among, firm=firm)
+        old = self.was.get(pod.key)
+        for name, (devices, _) in self.offers(pod, key, among, firm=firm):
             if (
                 old is not None
                 and old.node == name
-                and self._may_stay(pod, old, nodes[name], found[0])
+                and self._may_stay(pod, old, self.node_now(name), devices)
             ):
                 self.places[pod.key] = old
                 del self.was[pod.key]
             else:
-                self.places[pod.key] = Place(PodState.PIPELINED, name, found[0])
+                self.places[pod.key] = Place(PodState.PIPELINED, name, devices)
             return True
         return False
 

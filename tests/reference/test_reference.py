@@ -7,7 +7,7 @@ from scheduler_service.simulate import reader, source
 from tests.reference.allocate import Reference
 from tests.reference.making_room import MakingRoom
 
-SPOKEN_OF_ELSEWHERE = {"topology", "affinity", "claims", "legacy-mig"}
+SPOKEN_OF_ELSEWHERE = {"affinity", "claims", "legacy-mig"}
 
 
 MAKES_ROOM = {"consolidation", "reclaim", "preempt", "stale_gang_eviction"}
