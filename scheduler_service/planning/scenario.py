@@ -218,9 +218,9 @@ class Search:
 
         What growing pod by pod would find if no victim came back: each node gives its victims
         once they make room for one pod more. One try at the end; whatever does not fit this
-        picture is left to `_grow`, and small gangs are.
+        picture is left to `_grow`, and so are small gangs for which a victim came back.
         """
-        if len(self.chunk.members()) <= ONE_BY_ONE or not self.group.is_flat:
+        if len(self.chunk.members()) == 1 or not self.group.is_flat:
             return False
         filters = room.Room(self.board, self.chunk.members())
         if not filters.is_alike:
@@ -237,9 +237,19 @@ class Search:
             if counter.add(node, step):
                 chosen.extend(waiting.pop(node))
             if counter.is_enough:
-                return bool(chosen) and (
-                    self._try(self.chunk, chosen, filters, is_last=True) is not None
-                )
+                return bool(chosen) and self._take_all(chosen, filters)
+        return False
+
+    def _take_all(self, chosen: list[Step], filters: room.Room) -> bool:
+        """Make room for all pods at the cost of these victims."""
+        mark, state = self.board.checkpoint(), self.board.ledger.pods.state
+        if self._try(self.chunk, chosen, filters, is_last=True) is None:
+            return False
+        if filters.size > ONE_BY_ONE or all(
+            state[pod] in _LOST for step in chosen for pod in step.pods
+        ):
+            return True
+        self.board.rollback(mark)
         return False
 
     # -- one node at a time ------------------------------------------------------------------
