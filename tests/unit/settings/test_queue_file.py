@@ -26,6 +26,7 @@ queues:
     memory: {quota: 64GiB, limit: null}
     preempt_min_runtime: 10m
     subjects: ["user:ana", "group:vision"]
+    leads: ["user:lea"]
     show_names: true
     idle: {after: 20m, release: 1h}
 policy:
@@ -57,6 +58,7 @@ def test_all_fields_in_human_units(tmp_path: Path) -> None:
     )
     assert config.rules_of("vision") == QueueRules(
         subjects=("user:ana", "group:vision"),
+        leads=("user:lea",),
         show_names=True,
         idle_after_s=1200,
         idle_release_s=3600,
@@ -93,6 +95,7 @@ FAULTS = {
     "priority": ("queues:\n  a:\n    priority: high\n", "line 3, queues.a.priority", "high"),
     "names": ("queues:\n  a:\n    show_names: maybe\n", "line 3", "neither true nor false"),
     "subject": ("queues:\n  a:\n    subjects: [ana]\n", "queues.a.subjects[0]", "names nobody"),
+    "leads": ("queues:\n  a:\n    leads: ['*']\n", "queues.a.leads[0]", "everybody can not lead"),
     "subjects": ("queues:\n  a:\n    subjects: ana\n", "queues.a.subjects", "must be a list"),
     "idle": ("queues:\n  a:\n    idle: {when: 3m}\n", "queues.a.idle.when", "not known"),
     "parent": ("queues:\n  a: {parent: b}\n", "line 2, queues.a", "parent b"),
