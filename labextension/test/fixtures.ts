@@ -187,6 +187,7 @@ export function node(more: Partial<NodeView> = {}): NodeView {
         allocated_milli: 500,
         holders: [own],
         foreign_pids: [],
+        foreign: [],
         used_mib: null,
         busy_percent: null
       }

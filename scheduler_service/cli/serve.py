@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from scheduler_service.cli.demo import refuse_misplaced
 from scheduler_service.settings.table import Settings, lines, load
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def serve(**flags: Any) -> None:
     Every option can also be a variable (in brackets) or a line of kai.yaml in the state directory.
     """
     settings = load(flags)
+    refuse_misplaced(settings)
     logging.basicConfig(
         stream=sys.stderr,
         level=logging.WARNING,

@@ -21,10 +21,12 @@ from scheduler_service.api.browsers import LOOPBACK_HOSTS
 from scheduler_service.api.guards import Activity
 from scheduler_service.api.hub import HubAuthenticator, asks_hub
 from scheduler_service.api.server import listen, serve
+from scheduler_service.cli.demo import with_demo
 from scheduler_service.cli.output import version
 from scheduler_service.cli.runner_child import RunnerChild
 from scheduler_service.errors import ConfigurationError
 from scheduler_service.ports import ADMIN, Caller, SchedulerPort
+from scheduler_service.simulate.crowd import Crowd
 from scheduler_service.wire import locate
 from scheduler_service.wire.pod_group import TERMINAL_STATES
 
@@ -77,6 +79,7 @@ async def run(settings: Settings) -> None:
     """Serve until a signal, or in embedded mode until nobody needs it."""
     from scheduler_service.service import Service
 
+    settings = with_demo(settings)
     refuse_missing(settings.queues)
     state = settings.state_dir
     authenticators: list[Authenticator] = [owner_of_token_file(state / "token")]
@@ -148,10 +151,18 @@ async def _beside(
     if settings.start_runner:
         child = RunnerChild(settings.state_dir, url=lock.url)
         beside.append(asyncio.create_task(child.keep(stop)))
+    crowd = Crowd(app.state.port, scale=settings.time_scale) if settings.demo else None
+    if crowd is not None:
+        beside.append(asyncio.create_task(crowd.run(stop)))
     if settings.embedded and settings.idle_exit_s:
         idle_s = settings.idle_exit_s
         watch = end_when_idle(
-            app.state.port, app.state.activity, idle_s, stop=stop, check_s=idle_s / IDLE_CHECKS
+            app.state.port,
+            app.state.activity,
+            idle_s,
+            stop=stop,
+            check_s=idle_s / IDLE_CHECKS,
+            made_up=crowd.names if crowd else frozenset(),
         )
         beside.append(asyncio.create_task(watch))
     try:
@@ -168,15 +179,20 @@ async def end_when_idle(
     *,
     stop: asyncio.Event,
     check_s: float,
+    made_up: frozenset[str] = frozenset(),
 ) -> None:
-    """Set `stop` once no client has asked for `idle_exit_s` and no request is live; look each `check_s`."""
+    """Set `stop` once no client has asked for `idle_exit_s` and no request is live; look each `check_s`.
+
+    What the people of a demo (`made_up`) ask for keeps nobody waiting.
+    """
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), check_s)
         if activity.idle_s() < idle_exit_s or stop.is_set():
             continue
         listed = await port.groups(ITSELF, queue=None, state=None, mine=False)
-        if all(group.state in TERMINAL_STATES for group in listed.items):
+        real = [group for group in listed.items if group.owner not in made_up]
+        if all(group.state in TERMINAL_STATES for group in real):
             log.info("nobody asked for %s s and nothing runs", round(idle_exit_s))
             stop.set()
 

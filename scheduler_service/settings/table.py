@@ -41,6 +41,10 @@ def _count(text: str) -> int:
     return whole(text, 0)
 
 
+def _positive(text: str) -> int:
+    return whole(text, 1, 1000)
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -82,6 +86,10 @@ class Settings:
     queues: Path | None = _setting(  # noqa: RUF009 - makes a field
         None, "The queue file; else queues.yaml in the state directory.", Path
     )
+    demo: str = _setting(
+        "", "busy = other people, made up, on simulated GPUs; yours are real.", _one_of("", "busy")
+    )
+    time_scale: int = _setting(20, "Demo: how much faster than people the others are.", _positive)
     start_runner: bool = _setting(YES, "Start a runner for the service's own user.", _flag)
     payload_limit_mib: int = _setting(64, "Largest payload of a gang or cell, in MiB.", _count)
     result_limit_mib: int = _setting(256, "Largest result of one worker, in MiB.", _count)

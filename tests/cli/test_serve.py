@@ -205,3 +205,25 @@ def test_a_forecast_says_what_submit_and_a_notebook_would_get(world):
     assert told in world.kai("forecast", "--gpu", "1", "--lease").stdout
     view = json.loads(world.kai("submit", "-d", "--json", "--gpu", "1", "--", "true").stdout)
     assert view["state"] == "Waiting"
+
+
+def test_a_busy_demo_has_other_people_and_real_work_of_ones_own(world):
+    world.serve(*KAI, "serve", "--demo", "busy", "--time-scale", "20")
+    until(lambda: held(world) >= 4000, "the made-up people hold GPUs")
+    answer = world.kai("submit", "--gpu", "1", "--", "sh", "-c", "echo $KAI_POD_GROUP")
+    assert (answer.returncode, answer.stdout) == (0, "batch\n"), answer.stderr
+    everybody = json.loads(world.kai("status", "--all", "--json").stdout)["groups"]
+    assert {"maya", "mei"} <= {group["owner"] for group in everybody}
+    queues = {q["name"]: q for q in json.loads(world.kai("queues", "--json").stdout)}
+    assert queues["default"]["may_submit"]
+
+
+def held(world) -> int:
+    (node,) = json.loads(world.kai("nodes", "--json").stdout)
+    return node["allocated_milli_gpu"]
+
+
+def test_a_demo_is_for_one_person(world):
+    answer = world.kai("serve", "--demo", "busy", "--backend", "kubernetes")
+    assert answer.returncode == 2
+    assert "for one person" in answer.stderr
