@@ -241,10 +241,10 @@ class AsyncKaiClient:
         return result_of(checked(answer).headers, answer.content)
 
     @asynccontextmanager
-    async def _event_lines(self, since: int | None) -> AsyncIterator[AsyncIterator[str]]:
+    async def _lines(self, request: dict[str, Any]) -> AsyncIterator[AsyncIterator[str]]:
         http = await self.connect()
         try:
-            async with http.stream(**stream_request(since)) as answer:
+            async with http.stream(**request) as answer:
                 if not answer.is_success:
                     await answer.aread()
                 checked(answer)
@@ -254,8 +254,18 @@ class AsyncKaiClient:
 
     async def events_json(self, *, since: int | None = None) -> AsyncIterator[dict[str, Any]]:
         """Yield the messages of `events` as they travel, for those who pass them on."""
+        async for message in self._messages(stream_request(since)):
+            yield message
+
+    async def team_pages(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield the page of a lead as it travels, and again whenever it reads differently."""
+        request = {**stream_request(None), "url": f"{calls.API}/team/events"}
+        async for message in self._messages(request):
+            yield message
+
+    async def _messages(self, request: dict[str, Any]) -> AsyncIterator[dict[str, Any]]:
         reader = EventReader()
-        async with self._event_lines(since) as lines:
+        async with self._lines(request) as lines:
             async for line in lines:
                 event = reader.feed(line)
                 if event is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import os
 import sys
@@ -37,7 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("--json", action="store_true", help="for programs")
-    options = parser.parse_args(argv)
+    commands.add_parser("dashboard", help="serve the page of a team's lead", add_help=False)
+    options, more = parser.parse_known_args(argv)
+    if options.command == "dashboard":
+        return _dashboard(more)
+    if more:
+        parser.error(f"unrecognized arguments: {' '.join(more)}")
     try:
         code = _status(options) if options.command == "status" else _doctor(options)
         sys.stdout.flush()
@@ -211,6 +217,17 @@ def _pending_kernels() -> Finding:
         "this jupyter_client is too old: cells run while a kernel waits would be lost",
         "pip install --upgrade jupyter_client",
     )
+
+
+def _dashboard(arguments: Sequence[str]) -> int:
+    """Serve the page of a team's lead until Ctrl-C; say what is missing where Voila is."""
+    if importlib.util.find_spec("voila") is None:
+        text = "The dashboard needs Voila. Run: pip install 'kai-jupyter[dashboard]'"
+        print(text, file=sys.stderr)  # noqa: T201 - the answer of a command
+        return 1
+    from kai_jupyter.dashboards.serve import main as serve
+
+    return serve(arguments)
 
 
 def _signing_key() -> Finding:

@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 ELSEWHERE: dict[str, str] = {
     "doctor": "The doctor is `jupyter kai doctor`: it checks every link from the page to the devices.",
+    "dashboard": "The page of a team's lead is `jupyter kai dashboard`.",
 }
 """What people look for here and find elsewhere."""
 

@@ -47,10 +47,11 @@ def team_view(scene: Scene) -> TeamView:
 
 
 def _title(scene: Scene) -> str:
-    if len(scene.led) == len(scene.queues) > 1:
-        return "All queues"
     tops = _tops(scene)
-    return f"Queue{'s' if len(tops) > 1 else ''} {', '.join(tops)}"
+    if len(tops) == 1:
+        return f"Queue {tops[0]}"
+    is_all = len(scene.led) == len(scene.queues)
+    return "All queues" if is_all else f"Queues {', '.join(tops)}"
 
 
 def _tops(scene: Scene) -> list[str]:

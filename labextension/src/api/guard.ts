@@ -10,11 +10,15 @@ import {
   type Problem,
   type Shape,
   type StreamEvent,
-  type Submit
+  type Submit,
+  type ChangeView,
+  type TeamView,
+  type WhatIfView
 } from './schema';
 
 /** What the guard answers for each name. */
 export type Guarded = {
+  ChangeView: ChangeView;
   ExplainView: ExplainView;
   ForecastView: ForecastView;
   Health: Health;
@@ -23,6 +27,8 @@ export type Guarded = {
   Problem: Problem;
   StreamEvent: StreamEvent;
   Submit: Submit;
+  TeamView: TeamView;
+  WhatIfView: WhatIfView;
 };
 
 /** Data that is not what the service promises; says where. */

@@ -12,6 +12,7 @@ const PATHS = {
   cross: 'M2 8a6 6 0 1 0 12 0A6 6 0 1 0 2 8M6 6l4 4M10 6l-4 4',
   dots: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
   down: 'm4 6 4 4 4-4',
+  fall: 'M8 3v10M4 9l4 4 4-4',
   follow: 'M8 2.5v8M5 7.5l3 3 3-3M4 13.5h8',
   gpu: 'M4.5 4.5h7v7h-7zM6.5 2v2.5M9.5 2v2.5M6.5 11.5V14M9.5 11.5V14M2 6.5h2.5M2 9.5h2.5M11.5 6.5H14M11.5 9.5H14',
   hourglass:
@@ -22,6 +23,7 @@ const PATHS = {
   more: 'M8 3.5v.01M8 8v.01M8 12.5v.01',
   node: 'M2.5 3.5h11v3.5h-11zM2.5 9h11v3.5h-11zM4.8 5.2v.1M4.8 10.7v.1',
   octagon: 'M5.5 2h5L14 5.5v5L10.5 14h-5L2 10.5v-5zM5.5 8h5',
+  page: 'M4 2.5h5.5L12 5v8.5H4zM6 8h4M6 10.5h4',
   pin: 'M5.5 2.5h5M6.5 2.5V7L4 9.5h8L9.5 7V2.5M8 9.5V14',
   plug: 'M6 2v3M10 2v3M4 5h8v2.5a4 4 0 0 1-8 0zM8 11.5V14',
   plus: 'M8 3v10M3 8h10',
@@ -29,9 +31,11 @@ const PATHS = {
   search: 'M2.8 7a4.2 4.2 0 1 0 8.4 0 4.2 4.2 0 1 0-8.4 0M10.2 10.2l3.3 3.3',
   square: 'M4 4h8v8H4z',
   squares: 'M2.5 2.5h4v4h-4zM9.5 2.5h4v4h-4zM2.5 9.5h4v4h-4zM9.5 9.5h4v4h-4z',
+  table: 'M2.5 3.5h11v9h-11zM2.5 6.5h11M6.5 6.5v6',
   tick: 'M2 8a6 6 0 1 0 12 0A6 6 0 1 0 2 8M5.3 8.2l1.9 1.9 3.5-3.9',
   triangle: 'M5 3.2v9.6L12.5 8z',
   undo: 'M6 3 2.8 6.2 6 9.4M3 6.2h6.5a3.6 3.6 0 0 1 0 7.2H6',
+  up: 'M8 13V3M4 7l4-4 4 4',
   x: 'm4 4 8 8M12 4l-8 8'
 } as const;
 
