@@ -255,9 +255,6 @@ class Dealing:
             )
         deal(board.ledger, deals)
         board.commit_dealt("allocate", deals)
-        attempts = board.attempts
-        for dealt in deals:
-            attempts.setdefault(dealt.group.key, len(attempts))
         board.counts.groups_tried += len(deals)
         self._deals, self._held = [], {}
         self.order.settle()

@@ -17,6 +17,7 @@ from tests.properties import (
     test_placing,
     test_short_cuts,
 )
+from tests.properties.book import image
 from tests.properties.clusters import Cluster, cluster, level_cluster, semi_cluster
 from tests.properties.exactness import allocate_differences, planned
 from tests.properties.large_ways import differs_for_many
@@ -103,12 +104,12 @@ def _is_not_general(world: World, seed: int) -> bool:
     """Say whether short ways decide otherwise than the general one, or do not leave the book as it was."""
     snapshot, policy = world(seed)
     ledger = Ledger.from_snapshot(snapshot)
-    before = ledger.snapshot(0)
+    before = image(ledger)
     found = plan(ledger, policy, 0)
     general = plan(Ledger.from_snapshot(test_alike.with_a_rule(snapshot)), policy, 0)
     decided, expected = (
         (made.statements, test_alike.told(made), after)
-        for made, after in ((found, ledger.snapshot(0)), (general, before))
+        for made, after in ((found, image(ledger)), (general, before))
     )
     return decided != expected
 

@@ -16,6 +16,7 @@ from scheduler_service.model.queue import Queue
 from scheduler_service.model.resources import QueueShare
 from scheduler_service.planning.board import Board
 from scheduler_service.planning.cycle import ACTION_TABLE, plan
+from tests.properties.book import image
 
 PROFILE = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -90,7 +91,7 @@ def sums(snapshot, policy):
 def assert_the_short_way_is_the_general_one(snapshot, policy):
     """Plan and reasons are those of the general search, the book is as before, and asked again it is the same."""
     ledger = Ledger.from_snapshot(snapshot)
-    before = ledger.snapshot(0)
+    before = image(ledger)
 
     found = plan(ledger, policy, 0)
 
@@ -98,7 +99,7 @@ def assert_the_short_way_is_the_general_one(snapshot, policy):
     assert found.statements == general.statements
     assert told(found) == told(general)
     assert sums(snapshot, policy) == sums(with_a_rule(snapshot), policy)
-    assert ledger.snapshot(0) == before
+    assert image(ledger) == before
     assert plan(ledger, policy, 0) == found
 
 
