@@ -16,6 +16,7 @@ from tornado import web
 
 from kai_jupyter import calls
 from kai_jupyter.errors import KaiRequestError, ServiceUnreachable, sentence_of
+from kai_jupyter.relay import now_ms
 from kai_jupyter.transport import problem_of
 from scheduler_service.wire.codec import encode
 from scheduler_service.wire.problem import Problem
@@ -32,6 +33,7 @@ GROUP_READS = ("logs", "explain")
 GROUP_WRITES = ("extend", "cancel", "move")
 _PASSED_HEADERS = ("ETag", "Retry-After")
 _LONG_POLL_S = 60.0
+LONGEST_NOTICE = 500
 IDEMPOTENCY_HEADER = "Idempotency-Key"
 
 
@@ -193,6 +195,24 @@ class KernelMoveHandler(KaiHandler):
         self.finish(json.dumps({"kernel_id": started}))
 
 
+class NoticesHandler(KaiHandler):
+    """`POST kai/notices`: a hub's culler warns the person whose server this is."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Tell every page of this server; only its own person and services of the hub may."""
+        model = getattr(self.current_user, "hub_user", None) or {}
+        if model.get("kind") != "service":
+            self.prepare_write()
+        text = (self.get_json_body() or {}).get("text")
+        if not isinstance(text, str) or not 0 < len(text) <= LONGEST_NOTICE:
+            raise web.HTTPError(400, reason=f"Send a text of at most {LONGEST_NOTICE} characters")
+        notice = {"at": now_ms(), "kind": "idle", "namespace": "", "name": "", "text": text}
+        self.kai.relay.tell({**notice, "facts": {}})
+        self.set_status(204)
+
+
 class HealthHandler(KaiHandler):
     """`GET kai/health`: whether this server hears the service."""
 
@@ -215,6 +235,7 @@ def handlers(stream_handler: type[Any]) -> list[tuple[Any, ...]]:
         (rf"/kai/{GROUP}", GroupHandler),
         (rf"/kai/{GROUP}/(?P<tail>{tails})", GroupHandler),
         (r"/kai/health", HealthHandler),
+        (r"/kai/notices", NoticesHandler),
         (r"/kai/kernels/(?P<kernel_id>[\w-]+)/move", KernelMoveHandler),
         (r"/kai/stream", stream_handler),
     ]

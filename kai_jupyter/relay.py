@@ -159,6 +159,12 @@ class Relay:
         """Forget a page."""
         self._pages.discard(page)
 
+    def tell(self, notice: Message) -> None:
+        """Tell every page something that the service does not know of."""
+        passed = now_ms() - (self.known.heard_at or now_ms())
+        said = {"kind": "update", "rev": self.known.rev, "now": self.known.now + passed}
+        self._broadcast({**said, "groups": [], "removed": [], "notices": [notice]})
+
     def retry(self) -> None:
         """Try the service now instead of at the next turn."""
         self._retry_now.set()

@@ -25,7 +25,9 @@ class _OfServer(APIHandler):
         user = self.find_user(user_name)
         if user is None:
             raise web.HTTPError(NOT_FOUND)
-        spawner = user.get_or_create_spawner(server_name, server_name)
+        if server_name and server_name not in user.spawners:
+            raise web.HTTPError(NOT_FOUND)
+        spawner = user.spawners[server_name]
         if not isinstance(spawner, KaiSpawning):
             raise web.HTTPError(NOT_FOUND)
         return spawner
@@ -74,9 +76,9 @@ class StaticHandler(web.StaticFileHandler):
 
 def handlers() -> list[tuple[Any, ...]]:
     """Return the hub's extra handlers."""
-    server = r"/([^/]+)(?:/([^/]*))?"
+    paths = (r"/([^/]+)", r"/([^/]+)/([^/]*)")
     return [
-        (rf"/api/kai/choices{server}", ChoicesHandler),
-        (rf"/api/kai/choose{server}", ChooseHandler),
+        *((rf"/api/kai/choices{path}", ChoicesHandler) for path in paths),
+        *((rf"/api/kai/choose{path}", ChooseHandler) for path in paths),
         (r"/kai/static/(.*)", StaticHandler, {"path": str(STATIC)}),
     ]

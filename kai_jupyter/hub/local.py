@@ -10,6 +10,7 @@ from jupyterhub.spawner import LocalProcessSpawner, SimpleLocalProcessSpawner
 from traitlets import default
 
 from kai_jupyter.device_env import NO_DEVICES, share_variables
+from kai_jupyter.errors import KaiRequestError
 from kai_jupyter.hub.options import GRACE_S
 from kai_jupyter.hub.place import GONE, now_ms
 from kai_jupyter.hub.spawning import KaiSpawning
@@ -24,6 +25,7 @@ MARGIN_MS = 10_000
 class KaiOnThisMachine(KaiSpawning):
     """Mixed in front of a spawner of local processes: the process of the server holds the share."""
 
+    cmd: Any
     _kai_leaving_at: int | None = None
 
     @default("poll_interval")
@@ -52,13 +54,17 @@ class KaiOnThisMachine(KaiSpawning):
             address = await super().start()
         process = process_of(self.kai_pid())
         if process is not None:
-            await self.kai_place.hold_in(process)
+            try:
+                await self.kai_place.hold_in(process)
+            except KaiRequestError as error:  # it ended at once: JupyterHub tells that
+                self.log.warning("kai: %s: %s", self._log_name, error)
         return address
 
     @contextlib.contextmanager
     def _kai_command(self) -> Iterator[None]:
         """Start the command of the chosen environment; the trait is as before for the next start."""
-        usual, profile = self.cmd, self.kai_offer.profile(self.kai_chosen.profile)
+        usual: list[str] = list(self.cmd)
+        profile = self.kai_offer.profile(self.kai_chosen.profile)
         if profile is not None and profile.cmd:
             self.cmd = list(profile.cmd)
         try:

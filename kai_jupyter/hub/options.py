@@ -145,6 +145,8 @@ def understood(options: Mapping[str, Any], offer: Offer) -> Chosen:
         )
     if chosen.share == OTHER and not chosen.gpu_memory:
         raise UsageError("Say how much GPU memory the server needs, such as 8GiB.")
+    if chosen.share == OTHER:
+        memory_mib(chosen.gpu_memory)
     if chosen.priority not in PRIORITIES:
         raise UsageError(
             f"There is no priority {chosen.priority!r}. Choose of: {', '.join(PRIORITIES)}."
@@ -211,6 +213,22 @@ def gpu_title(gpu: str) -> str:
     except ValueError:
         many = False
     return f"{gpu} {'GPUs' if many else 'GPU'}"
+
+
+UNITS = {"": 1, "M": 1, "MIB": 1, "MI": 1, "MB": 1, "G": 1024, "GIB": 1024, "GI": 1024, "GB": 1024}
+
+
+def memory_mib(text: str) -> int:
+    """Return "8GiB" or "8192" in MiB. Raises `UsageError` for what is no amount."""
+    digits = text.strip().rstrip("KMGTiBb ")
+    unit = text.strip()[len(digits) :].strip().upper()
+    try:
+        amount = int(float(digits) * UNITS[unit])
+    except (ValueError, KeyError):
+        amount = 0
+    if amount <= 0:
+        raise UsageError(f"{text!r} is no amount of GPU memory. Write one such as 8GiB.")
+    return amount
 
 
 def extras_of(share: Share) -> str:

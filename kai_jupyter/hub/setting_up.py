@@ -17,7 +17,7 @@ SPAWNERS = {
     "simple": "kai_jupyter.hub.local.KaiSimpleSpawner",
     "kubernetes": "kai_jupyter.hub.kube.KaiSpawner",
 }
-SERVER_SCOPES = ["users:activity!server", "access:servers!server", REQUEST]
+SERVER_SCOPES = ["users:activity!user", "access:servers!server", REQUEST]
 DEFAULT_PORT = 8890
 
 

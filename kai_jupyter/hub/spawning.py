@@ -32,7 +32,12 @@ from scheduler_service.wire import locate
 from scheduler_service.wire.pod_group import PodGroupView, Process
 
 CPU_ACT = Act(label="Start on CPU now", options={"share": CPU})
+RETRY_S = 60
+"""What a failed start was granted is kept so long for a retry."""
 NO_URL = "http://127.0.0.1:8890"
+
+
+_later: set[asyncio.Task[None]] = set()
 
 
 class KaiSpawning(Spawner):
@@ -149,13 +154,13 @@ class KaiSpawning(Spawner):
     async def kai_wait(self) -> None:
         """Wait until what was chosen is granted, or what was chosen instead meanwhile."""
         chosen = self.kai_chosen
-        self.kai_course = Course(_title(chosen), now_ms())
+        self.kai_course = Course(title_of_start(chosen), now_ms())
         while chosen.wants_gpu:
             other = await self._kai_granted_or_other(chosen)
             if other is None:
                 return
             await self.kai_place.give_back("Something else was chosen.")
-            self._kai_adopt(other)
+            self.kai_adopt(other)
             chosen = other
         self.kai_course.reach(GRANTED, now_ms())
         self.kai_tell("Starting on CPU.", "Ask for a GPU in any cell: %gpu 0.5.", acts=())
@@ -181,7 +186,7 @@ class KaiSpawning(Spawner):
         ask = options.wanted(chosen, self.kai_offer, key=place.key, process=process)
         try:
             await place.ask(ask)
-            await place.granted(self._kai_seen)
+            await place.granted(self.kai_seen)
         except KaiRequestError as error:
             raise self.kai_refusal(str(error), reason=error.problem.code) from None
         except NotGranted as error:
@@ -201,12 +206,12 @@ class KaiSpawning(Spawner):
         other.set_result(options.understood({**kept, **chosen}, self.kai_offer))
         return True
 
-    def _kai_adopt(self, chosen: Chosen) -> None:
+    def kai_adopt(self, chosen: Chosen) -> None:
         """Make another choice the one of this start, and the one remembered."""
         self.user_options = chosen.as_options()
         self.orm_spawner.user_options = self.user_options
         self.db.commit()
-        self.kai_tell("Asking.", "", title=_title(chosen), acts=())
+        self.kai_tell("Asking.", "", title=title_of_start(chosen), acts=())
 
     # -- what is told ---------------------------------------------------------------------------------------------
     @property
@@ -223,12 +228,15 @@ class KaiSpawning(Spawner):
         pulse, self._kai_pulse = self._kai_pulse, asyncio.Event()
         pulse.set()
 
-    def _kai_seen(self, view: PodGroupView) -> None:
+    def kai_seen(self, view: PodGroupView) -> None:
+        """Take in how the request stands, and tell it."""
         follow(self.kai_course, view, now_ms())
         is_waiting = view.state == "Waiting"
         chosen = options.understood(self.user_options, self.kai_offer)
         title = (
-            f"Your server waits for {options.title_of(chosen)}" if is_waiting else _title(chosen)
+            f"Your server waits for {options.title_of(chosen)}"
+            if is_waiting
+            else title_of_start(chosen)
         )
         acts = self._kai_acts(view) if is_waiting else ()
         standing = self.kai_standing
@@ -289,18 +297,35 @@ class KaiSpawning(Spawner):
         """Give back what the server held; a start that failed keeps its GPU a minute, for a retry."""
         coming = self._spawn_future
         has_failed = coming is not None and not coming.done()
-        if not (has_failed and self.kai_standing.stage >= GRANTED):
-            trouble = await self.kai_place.give_back("The server ended.")
-            if trouble:
-                self.log.warning("kai: what %s held may still be held: %s", self._log_name, trouble)
+        if has_failed and self.kai_standing.stage >= GRANTED:
+            later = asyncio.create_task(self._kai_give_back_later())
+            _later.add(later)
+            later.add_done_callback(_later.discard)
+        else:
+            await self.kai_give_back("The server ended.")
         if self._kai_client is not None:
             await self._kai_client[1].close()
             self._kai_client = None
         await maybe_future(super().run_post_stop_hook())
 
+    async def _kai_give_back_later(self) -> None:
+        """Give back what a failed start holds, unless it is tried again meanwhile: that start takes it up."""
+        await asyncio.sleep(RETRY_S)
+        now = self.user.spawners.get(self.name)
+        if now is None or not now.active:
+            await self.kai_give_back("The start failed.")
+
+    async def kai_give_back(self, reason: str) -> None:
+        """Give back what the server holds or waits for."""
+        trouble = await self.kai_place.give_back(reason)
+        if trouble:
+            self.log.warning("kai: what %s held may still be held: %s", self._log_name, trouble)
+
     async def delete_forever(self) -> None:
         """Give everything back: of a named server what it held, of a person all they asked for."""
         await maybe_future(super().delete_forever())
+        if self.kai_token_file:
+            return  # the hub speaks for itself there: what it sees is everybody's
         client = await self.kai_client()
         listed = await client.groups(mine=True)
         for view in listed.items:
@@ -354,7 +379,10 @@ async def _refuse_the_impossible(spawner: KaiSpawning, _options: dict[str, Any])
         names = ", ".join(row.name for row in shown.queues)
         told = f"You may not ask in queue {chosen.queue}. Yours are: {names}."
         raise spawner.kai_refusal(told, reason="kai_queue")
+    if not chosen.queue and shown.queue:
+        spawner.user_options = {**spawner.user_options, "queue": shown.queue}
 
 
-def _title(chosen: Chosen) -> str:
+def title_of_start(chosen: Chosen) -> str:
+    """Return the heading of a start that does not wait."""
     return f"Your server starts on {options.title_of(chosen)}"

@@ -1,4 +1,4 @@
-"""Two tenants and a lead on one hub: what each may see and do, by every route of the scheduler; and what is left of whom."""
+"""Two tenants and a lead on one hub: what each may see and do, by every route; and what is left of whom."""
 
 from __future__ import annotations
 
