@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any, Literal
 
@@ -11,6 +12,17 @@ SCOPES = {
     REQUEST: {"description": "Ask for GPUs", "subscopes": [READ]},
     LEAD: {"description": "Manage a team's GPU queue", "subscopes": [REQUEST]},
     "custom:kai:admin": {"description": "See and end everything in the GPU queues"},
+}
+CULLER = {
+    "name": "kai-cull",
+    "description": "Stops idle servers and gives their GPUs back",
+    "scopes": [
+        "list:users",
+        "read:servers",
+        "delete:servers",
+        "access:servers",
+        "custom:kai:admin",
+    ],
 }
 SPAWNERS = {
     "local": "kai_jupyter.hub.local.KaiLocalSpawner",
@@ -28,11 +40,14 @@ def setup(
     service_url: str = "",
     port: int = DEFAULT_PORT,
     leads: dict[str, str] | None = None,
+    cull: dict[str, Any] | None = None,
 ) -> None:
     """Turn on start pages with forecasts, the spawner, scopes and roles.
 
     `service_url`: where the scheduler answers; without it the hub starts one of its own on `port` of this machine.
     `leads`: who leads what: a hub group, and the group (and queue of the same name) that its people answer for.
+    `cull`: when idle servers are warned, lose their GPUs and are stopped, such as `{"warn": "30m", "release": "1h",
+    "stop": "4h", "queues": {"batch": {"release": "15m"}}}`; None: never.
     `spawner`: None leaves the class as it is set elsewhere.
     """
     from kai_jupyter.hub.forms import TEMPLATES
@@ -54,12 +69,27 @@ def setup(
         service_url = f"http://127.0.0.1:{port}"
         hub.services = [*_now(hub, "services", []), _service(port)]
     c.KaiSpawning.kai_url = service_url
+    if cull is not None:
+        hub.services = [*_now(hub, "services", []), _culler(cull, service_url, _public(hub))]
+        hub.load_roles = [*hub.load_roles, {**CULLER, "services": ["kai-cull"]}]
 
 
 def _service(port: int) -> dict[str, Any]:
     """Return the scheduler as a service that the hub starts, watches and ends."""
     command = [sys.executable, "-m", "kai_jupyter.hub.serve", "--port", str(port)]
     return {"name": "kai", "command": command}
+
+
+def _public(hub: Any) -> str:
+    """Return where the hub's proxy answers on this machine."""
+    return str(_now(hub, "bind_url", "http://127.0.0.1:8000"))
+
+
+def _culler(rules: dict[str, Any], service_url: str, proxy_url: str) -> dict[str, Any]:
+    """Return the culler as a service of the hub."""
+    places = ["--kai-url", service_url, "--proxy-url", proxy_url]
+    command = [sys.executable, "-m", "kai_jupyter.hub.cull", *places]
+    return {"name": "kai-cull", "command": [*command, "--rules", json.dumps(rules)]}
 
 
 def _roles(leads: dict[str, str]) -> list[dict[str, Any]]:

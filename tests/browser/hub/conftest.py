@@ -38,9 +38,13 @@ CONFIG = """
 import os, sys
 from kai_jupyter.hub import setup
 c = get_config()
-setup(c, spawner="simple", port={kai}, leads={{"team-a-leads": "team-a"}})
-c.JupyterHub.services[-1]["environment"] = {environment!r}
 c.JupyterHub.bind_url = "http://127.0.0.1:{public}"
+never = {{"release": "never", "stop": "never"}}
+soon = {{"warn": "1s", "release": "4s", "stop": "4s"}}
+cull = {{**never, "queues": {{"team-b": soon}}}}
+setup(c, spawner="simple", port={kai}, leads={{"team-a-leads": "team-a"}}, cull=cull)
+c.JupyterHub.services[0]["environment"] = {environment!r}
+c.JupyterHub.services[1]["command"] += ["--every-s", "2"]
 c.JupyterHub.hub_bind_url = "http://127.0.0.1:{hub}"
 c.ConfigurableHTTPProxy.command = ["node", {proxy!r}]
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{api}"
@@ -323,6 +327,10 @@ class Person:
         found: list[str] = self.page.evaluate(script)
         return found
 
+    def begins(self, code: str) -> None:
+        """Start a cell in a new kernel, and do not wait for it."""
+        self.page.evaluate(BEGIN_CELL, code)
+
     def runs(self, code: str) -> str:
         """Run a cell in a new kernel of this person's server, from the page; return what it printed."""
         script = RUN_CELL
@@ -330,6 +338,13 @@ class Person:
         return said
 
 
+BEGIN_CELL = """async code => {
+  const { sessions } = window.jupyterapp.serviceManager;
+  await sessions.ready;
+  const kernel = { name: 'python3' };
+  const session = await sessions.startNew({ path: 'y.ipynb', type: 'notebook', name: 'y', kernel });
+  session.kernel.requestExecute({ code });
+}"""
 RUN_CELL = """async code => {
   const { sessions } = window.jupyterapp.serviceManager;
   await sessions.ready;

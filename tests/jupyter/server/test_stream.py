@@ -4,6 +4,7 @@ import asyncio
 import json
 
 import pytest
+from tornado.httpclient import HTTPClientError
 
 from kai_jupyter.extension import EVENT_SCHEMA
 from kai_jupyter.relay import QUEUE_LENGTH, Known, Relay, Subscription
@@ -55,6 +56,27 @@ async def test_many_pages_share_one_stream(jp_ws_fetch, api, kai):
     assert api.app.state.activity.open_streams == 1
     for page in pages:
         page.close()
+
+
+async def test_a_warning_of_the_hub_reaches_the_page(jp_ws_fetch, jp_fetch, api, kai):
+    await until(lambda: kai.relay.is_connected, "the stream is there")
+    page = await jp_ws_fetch("kai", "stream")
+    await message(page, "snapshot")
+    text = "Idle for 30 min: in 30 min this server is stopped."
+    answer = await jp_fetch("kai", "notices", method="POST", body=json.dumps({"text": text}))
+    told = await message(page, "update")
+
+    assert answer.code == 204
+    assert [(notice["kind"], notice["text"]) for notice in told["notices"]] == [("idle", text)]
+    assert told["rev"] == kai.relay.known.rev
+    page.close()
+
+
+@pytest.mark.parametrize("body", [{}, {"text": ""}, {"text": 1}, {"text": "x" * 501}])
+async def test_a_warning_is_a_short_text(jp_fetch, api, kai, body):
+    with pytest.raises(HTTPClientError) as refused:
+        await jp_fetch("kai", "notices", method="POST", body=json.dumps(body))
+    assert refused.value.code == 400
 
 
 async def test_a_hidden_page_hears_nothing_and_a_snapshot_on_return(jp_ws_fetch, api, kai):
