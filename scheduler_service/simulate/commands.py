@@ -51,6 +51,10 @@ def conformance(
     report = answers.Report(cases)
     if not report.cases:
         return unusable("No case was selected. Loosen the filters, or name another folder.")
+    told = Console(stderr=True, highlight=False, soft_wrap=True)
+    for case in report.cases:
+        for line in case.doubts:
+            told.print(f"{case.id}: {line}", markup=False)
     if as_json:
         print_json(_report_json(report))
     else:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from scheduler_service.errors import ConfigurationError
 from scheduler_service.model.policy import Policy
-from scheduler_service.simulate import reader, run, source, tables
+from scheduler_service.simulate import overbooked, reader, run, source, tables
 
 TABLES: Final = "fair_share"
 
@@ -51,6 +51,8 @@ class Case:
     id: str
     suite: str
     failures: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
+    """What is odd about the file itself."""
 
     @property
     def has_passed(self) -> bool:
@@ -110,17 +112,19 @@ def cases(files: list[Path], selection: Selection, policy: Policy) -> Iterator[C
 def _answer(file: Path, raw: dict[str, Any], policy: Policy) -> Case:
     is_table = "kind" in raw
     suite = f"{TABLES}/{raw['kind']}" if is_table else str(raw.get("suite", "unnamed"))
+    doubts: list[str] = []
     try:
-        found = (
-            tables.failures(raw)
-            if is_table
-            else run.failures(reader.scenario_of(file, raw, policy))
-        )
+        if is_table:
+            found = tables.failures(raw)
+        else:
+            scenario = reader.scenario_of(file, raw, policy)
+            doubts = overbooked.warnings(scenario.world.snapshot)
+            found = run.failures(scenario)
     except ConfigurationError as error:
         found = [str(error)]
     except Exception as error:  # noqa: BLE001 - one broken case must not hide the others
         found = [f"internal error: {type(error).__name__}: {error}"]
-    return Case(str(raw.get("id", file.stem)), suite, tuple(found))
+    return Case(str(raw.get("id", file.stem)), suite, tuple(found), tuple(doubts))
 
 
 def run_all(place: Path, selection: Selection, policy: Policy) -> Report:

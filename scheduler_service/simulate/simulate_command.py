@@ -21,6 +21,7 @@ from scheduler_service.simulate.result import LARGE, QueueResult, Result
 from scheduler_service.simulate.snapshot_commands import (
     OK,
     PolicyName,
+    doubt,
     policy_named,
     print_json,
     unusable,
@@ -77,7 +78,9 @@ def run(file: Path, wishes: Wishes) -> Result | Packing:
     raw = source.read(file)
     base = _policy(wishes)
     if not story.is_story(raw):
-        return rounds.run(reader.scenario_of(file, raw, base))
+        scenario = reader.scenario_of(file, raw, base)
+        doubt(scenario.world.snapshot)
+        return rounds.run(scenario)
     told = story.story_of(file, raw, base)
     clock = Clock(told.cluster, told.policy, told.comings[: wishes.limit], told.failures)
     return clock.run(_until_ms(wishes))

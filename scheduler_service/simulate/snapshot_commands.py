@@ -15,9 +15,10 @@ from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.plan import Bind, Evict, Operation, Pipeline, Plan
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.reasons import code, sentence
+from scheduler_service.model.snapshot import Snapshot
 from scheduler_service.model.wording import seconds_words
 from scheduler_service.planning.explain import Explanation, explain
-from scheduler_service.simulate import capture, reader, source
+from scheduler_service.simulate import capture, overbooked, reader, source
 from scheduler_service.simulate.reader import World
 from scheduler_service.simulate.run import planned
 
@@ -44,9 +45,17 @@ def unusable(sentence: str) -> int:
     return UNUSABLE
 
 
+def doubt(snapshot: Snapshot, prefix: str = "") -> None:
+    """Say on stderr what is doubtful of a cluster to plan for."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    for line in overbooked.warnings(snapshot):
+        console.print(Text(f"{prefix}{line}"))
+
+
 def _world(file: Path, policy: PolicyName | None) -> World:
     """Return the world of a file; a named policy takes the place of the file's."""
     world = reader.read_world(file, policy_named(policy or "default"))
+    doubt(world.snapshot)
     if policy is None:
         return world
     return World(
@@ -175,7 +184,8 @@ def _print_explanation(console: Console, found: Explanation) -> None:
 
 
 def _print_offers(console: Console, found: Explanation) -> None:
-    if not found.offers:
+    has_promise = any(isinstance(operation, Pipeline) for operation in found.happens)
+    if not found.offers and not has_promise:
         console.print(Text("No change of it and no ending of others that was tried would help."))
     for offer in found.offers:
         span = offer.forecast.eta_ms
@@ -188,7 +198,8 @@ def replay(file: Path, *, as_json: bool = False) -> int:
     try:
         raw = source.read(file)
         if "plan" not in raw:
-            return unusable(f"{file} is a snapshot without a decision. Use kai plan --snapshot.")
+            what = "scenario" if "run" in raw else "snapshot"
+            return unusable(f"{file} is a {what} without a decision. Use kai plan --snapshot.")
         world = reader.world_of(file, raw, Policy.default())
     except ConfigurationError as error:
         return unusable(str(error))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scheduler_service.model.policy import Policy
-from scheduler_service.simulate import capture, commands, reader, source
+from scheduler_service.simulate import capture, commands, reader, simulate_command, source
 from scheduler_service.simulate.__main__ import main
 from scheduler_service.simulate.run import planned
 
@@ -191,3 +191,53 @@ def test_a_replay_compares_bytes_not_values(snapshot):
     content["plan"]["now_ms"] = float(content["plan"]["now_ms"])
     file.write_text(json.dumps(content))
     assert commands.replay(file) == 1
+
+
+OVERBOOKED = """
+id: own-over-001
+suite: own/over
+run: allocate
+nodes: {n0: {gpus: 1, cpu: 2, memory: 4GiB, gpu_memory: 1000MiB}, n1: {gpus: 1, gpu_memory: 1000MiB}}
+queues: {a: {quota: 2}}
+pod_groups:
+  both: {queue: a, gpus: 1, count: 2, running_on: [n0, n0]}
+  parts:
+    queue: a
+    pods:
+      - {name: p-0, state: running, node: n1, gpu_groups: [g], request: {fraction: 0.6}}
+      - {name: p-1, state: running, node: n1, gpu_groups: [g], request: {fraction: 0.6}}
+expect: {}
+"""
+TOLD = [
+    "Warning: n0 begins overbooked, by 1 GPU.",
+    "Warning: n1 begins overbooked, by 200 MiB on g.",
+]
+
+
+COMMANDS = {
+    "plan": commands.plan_snapshot,
+    "explain": lambda file: commands.explain_snapshot("default/both", file),
+    "simulate": lambda file: simulate_command.simulate(file, simulate_command.Wishes()),
+    "conformance": lambda file: main(["conformance", str(file)]),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_begins_overbooked_is_told_so(tmp_path, capsys, command):
+    """When this happens: a scenario written by hand, with one pod too many on a node."""
+    file = tmp_path / "over.yaml"
+    file.write_text(OVERBOOKED)
+
+    COMMANDS[command](file)
+
+    lines = capsys.readouterr().err.splitlines()
+    prefix = "own-over-001: " if command == "conformance" else ""
+    assert lines == [f"{prefix}{line}" for line in TOLD]
+
+
+def test_a_scenario_is_no_capture(tmp_path, capsys):
+    file = tmp_path / "scenario.yaml"
+    file.write_text(OVERBOOKED)
+
+    assert commands.replay(file) == 2
+    assert "is a scenario without a decision" in capsys.readouterr().err

@@ -29,7 +29,6 @@ allocate: Has a place on n0: starts when pods there have left.
 allocate: Needs 1 GPU on one node; n0 has none free.
 consolidate: Others are not moved for it: there is too little room in all.
 reclaim: Fair share of b is 2 GPUs: 2 GPUs used, 1 GPU wanted.
-No change of it and no ending of others that was tried would help.
 """,
     "second": """\
 default/second waits.
