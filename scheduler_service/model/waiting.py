@@ -109,6 +109,8 @@ class OverLimit(BaseReason, frozen=True, gc=False):
             amount_words(self.resource, self.allocated),
         )
         want = amount_words(self.resource, self.requested)
+        if self.requested > self.limit:
+            return f"Never: queue {self.queue} is limited to {limit}, {want} wanted."
         return f"Queue {self.queue} is limited to {limit}: {have} used, {want} wanted."
 
 
@@ -127,6 +129,8 @@ class NonPreemptibleOverQuota(BaseReason, frozen=True, gc=False):
             amount_words(self.resource, self.allocated),
         )
         want = amount_words(self.resource, self.requested)
+        if self.requested > self.quota:
+            return f"Never if non-preemptible: quota of {self.queue} is {quota}, {want} wanted."
         return f"Non-preemptible: quota of {self.queue} is {quota}, {have} used, {want} wanted."
 
 

@@ -8,6 +8,7 @@ does: who may see or take them, and how a request is written (the service).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
@@ -84,10 +85,11 @@ def other_forms(
     is_promised = own is not None and own.verdict == "by_eviction"
     started: list[CounterOffer] = []
     later: list[CounterOffer] = []
-    for words, change, model, pods in _variants(ledger, group, _placed(result, group.key)):
+    for words, change, wanted, pods in _variants(ledger, group, _placed(result, group.key)):
+        model = _asked_for_now(ledger, wanted, now_ms)
         if change.queue is not None and queues is not None and change.queue not in queues:
             continue
-        with trial.added(ledger, model, pods):
+        with trial.added(ledger, model, pods), _withdrawn(ledger, group):
             answer = _answer(plan(ledger, policy, now_ms), model.key)
         if answer is None:
             continue
@@ -96,6 +98,20 @@ def other_forms(
         elif answer.verdict == "by_eviction" and not is_promised:
             later.append(CounterOffer(f"fits {words} once others have made room", answer, change))
     return tuple([*started, *later][:MAX_OFFERS])
+
+
+@contextmanager
+def _withdrawn(ledger: Ledger, group: Group) -> Iterator[None]:
+    """Take back what a group wants, for the length of a question: who takes an offer gives it up."""
+    mark = ledger.checkpoint()
+    for pod in group.pods():
+        if ledger.pods.state[pod] == states.PENDING:
+            ledger.move(pod, states.GATED)
+    try:
+        yield
+    finally:
+        ledger.rollback(mark)
+        ledger.journal.touched.clear()
 
 
 def _placed(result: Plan, key: str) -> int:
@@ -117,7 +133,8 @@ def _variants(ledger: Ledger, group: Group, placed: int) -> Iterator[Variant]:
     pods = [read_pod(ledger, pod) for pod in group.pods()]
     if not group.is_flat or not pods or any(pod.node is not None for pod in pods):
         return
-    for words, request in _smaller(pods[0].request.gpu):
+    for amount, request in _smaller(pods[0].request.gpu):
+        words = f"as {amount}" if len(pods) == 1 else f"with {amount} for each pod"
         changed = [
             msgspec.structs.replace(pod, request=msgspec.structs.replace(pod.request, gpu=request))
             for pod in pods
@@ -156,30 +173,40 @@ def _variant(words: str, change: Change, model: PodGroup, pods: Sequence[Pod]) -
     return Variant(words, change, renamed, members)
 
 
+def _asked_for_now(ledger: Ledger, model: PodGroup, now_ms: int) -> PodGroup:
+    """Return a form as it would stand if it were asked for now: behind all others."""
+    latest = max(group.model.created for group in ledger.groups.values())
+    since = None if model.waits_since_ms is None else now_ms
+    return msgspec.structs.replace(
+        model,
+        created=max(latest + 1, now_ms),
+        made_ms=now_ms,
+        waits_since_ms=since,
+        last_evicted_ms=None,
+    )
+
+
 def _smaller(gpu: GpuRequest | None) -> Iterator[tuple[str, GpuRequest]]:
-    """Yield GPU requests that are easier to place than this one."""
+    """Yield GPU requests that are easier to place than this one, worded for one pod."""
     match gpu:
         case WholeGpus(count=1):
             yield from _parts(1000, 1)
         case WholeGpus(count=count):
             while (count := count // 2) >= 1:
-                yield f"as {quantities.gpu_words(count * 1000)}", WholeGpus(count)
+                yield quantities.gpu_words(count * 1000), WholeGpus(count)
         case FractionOfGpu(milli=milli, devices=devices):
             yield from _parts(milli, devices)
         case GpuMemory(mib=mib, devices=devices) if mib > 1:
-            yield (
-                f"as {_each(quantities.mib_words(mib // 2), devices)}",
-                GpuMemory(mib // 2, devices),
-            )
+            yield _each(quantities.mib_words(mib // 2), devices), GpuMemory(mib // 2, devices)
 
 
 def _parts(milli: int, devices: int) -> Iterator[tuple[str, GpuRequest]]:
     if devices == 1 and milli >= _LEAST_HALF and milli % 2 == 0:
         half = milli // 2
-        yield f"as {_each(quantities.gpu_words(half), 2)}", FractionOfGpu(half, devices=2)
+        yield _each(quantities.gpu_words(half), 2), FractionOfGpu(half, devices=2)
     for part in _FRACTIONS:
         if part < milli:
-            yield f"as {_each(quantities.gpu_words(part), devices)}", FractionOfGpu(part, devices)
+            yield _each(quantities.gpu_words(part), devices), FractionOfGpu(part, devices)
 
 
 def _each(words: str, devices: int) -> str:
@@ -239,16 +266,17 @@ def _helping(
         is_more_of_the_same = len(keys) > 1 and any(other[0] == keys[0] for other in found)
         if is_more_of_the_same:
             continue
-        if _starts_without(ledger, policy, group, now_ms, keys):
+        if starts_without(ledger, policy, group, now_ms, keys):
             found.append(keys)
             if len(found) == MAX_ENDINGS:
                 break
     return found
 
 
-def _starts_without(
+def starts_without(
     ledger: Ledger, policy: Policy, group: Group, now_ms: int, keys: Sequence[str]
 ) -> bool:
+    """Say whether a waiting group would start at once if these had ended."""
     mark = ledger.checkpoint()
     for key in keys:
         for pod in list(ledger.groups[key].pods()):
@@ -269,7 +297,7 @@ def _ending(ledger: Ledger, keys: Sequence[str], run_times: RunTimes) -> Counter
     if not milli:
         words = quantities.cpu_words(sum(ledger.shape_of(pod).milli_cpu for pod in pods))
     who = keys[0] if len(keys) == 1 else f"{len(keys)} groups"
-    verb = "ends" if len(keys) == 1 else "end"
+    verb = "end" if words.endswith("s") else "ends"
     known = [run_times[key] for key in keys if key in run_times]
     answer = Forecast("unknown")
     if len(known) == len(keys):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scheduler_service.ledger.nodes import NodeTable
@@ -42,6 +42,8 @@ class Unfit:
 
     board: Board
     _known: dict[tuple[int, int], Reason] = field(default_factory=dict)
+    _largest: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By resource: the most that any node offers."""
 
     def reason(self, pod: int) -> Reason:
         """Return why a pod fits on no node now."""
@@ -49,6 +51,25 @@ class Unfit:
         if key not in self._known:
             self._known[key] = _reason(self.board, self.board.ledger.shape_of(pod))
         return self._known[key]
+
+    def never(self, pods: Iterable[int]) -> NeverFits | None:
+        """Return what one of the pods asks for and no node has at all, whatever else is in the way."""
+        ledger = self.board.ledger
+        for number in sorted({ledger.pods.shape[pod] for pod in pods}):
+            for need in _needs(ledger.shapes.shapes[number]):
+                largest = self._most_offered(need)
+                is_unknown = need.resource == "gpu_memory" and not largest
+                if largest < need.amount and not is_unknown:
+                    return NeverFits(need.resource, need.amount, largest, need.detail)
+        return None
+
+    def _most_offered(self, need: Need) -> int:
+        detail = "" if need.resource == "devices" else need.detail
+        key, nodes = (need.resource, detail), self.board.ledger.nodes
+        if key not in self._largest:
+            offered = (_offered(nodes, row, need) for row in nodes.live_rows())
+            self._largest[key] = max(offered, default=0)
+        return self._largest[key]
 
 
 def _reason(board: Board, shape: Shape) -> Reason:

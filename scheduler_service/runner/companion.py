@@ -28,6 +28,7 @@ from scheduler_service.wire.pod_group import ResultItem
 from scheduler_service.wire.runner import Failure
 from scheduler_service.wire.signing import is_signed_cell, sign_result
 
+HELD = "This pod holds its device until it is released, and runs the cells of its notebook."
 PAUSE_S = 0.2
 """Between two messages with output."""
 PIECE = 1 << 12
@@ -89,10 +90,7 @@ class Companion:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
         loop.add_signal_handler(signal.SIGCHLD, self._collect)
-        print(
-            "This pod holds its device until it is released, and runs the cells of its notebook.",
-            flush=True,
-        )
+        print(HELD, flush=True)  # noqa: T201 - the pod's log
         serving = asyncio.create_task(self._serve())
         ending = asyncio.create_task(self._ending.wait())
         await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -14,7 +14,7 @@ from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.policy import Policy
 from scheduler_service.planning import forecast as forecasting
 from scheduler_service.planning.forecast import Forecast
-from scheduler_service.planning.offers import ending_offers, other_forms
+from scheduler_service.planning.offers import ending_offers, other_forms, starts_without
 from scheduler_service.ports import Caller, ForecastAsk, RefusedRequest
 from scheduler_service.service import access, asking, estimates
 from scheduler_service.service.asking import World
@@ -28,6 +28,8 @@ WHAT_IF = "what-if"
 MOST_FORECAST = 50
 """Groups far behind get no time of their own: it would rest on too much that may change."""
 MOST_OFFERED = 12
+MOST_TRIED = 10
+"""Own running groups of which it is tried out whether their end would help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +104,19 @@ def endings(scene: Scene, key: str) -> tuple[str, ...]:
         for offer in found
     )
     return tuple(dict.fromkeys(told))
+
+
+def helpful(scene: Scene, key: str, mine: Sequence[str]) -> frozenset[str]:
+    """Return which of these groups of the asker's own would let a waiting one start if they ended."""
+    group = scene.ledger.groups.get(key)
+    if group is None:
+        return frozenset()
+    there = [other for other in mine if other in scene.ledger.groups][:MOST_TRIED]
+    return frozenset(
+        other
+        for other in there
+        if starts_without(scene.ledger, scene.policy, group, scene.now, [other])
+    )
 
 
 def _queues_for(caller: Caller, world: World) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from scheduler_service.planning.forecast import Forecast
@@ -43,6 +44,10 @@ class Outlook(Looking):
             viewer=caller.user,
             foreign=self.foreign_lines(),
         )
+        mine = [other.key for other in reasons_told.held_by_the_viewer(scene)]
+        if is_waiting and mine:
+            look = partial(look_ahead.helpful, key=record.key, mine=mine)
+            scene = replace(scene, helpful=await self.ask_ahead(look))
         return ExplainView(
             namespace=namespace,
             name=name,
@@ -108,5 +113,5 @@ def _text(answer: Forecast, eta: EtaView, told: ReasonView | None) -> str:
 
 
 def _lower(sentence: str) -> str:
-    text = sentence.removeprefix("Cannot fit: ").removeprefix("Never: ").rstrip(".")
+    text = sentence.removeprefix("Cannot fit: ").removeprefix("Never").lstrip(": ").rstrip(".")
     return f"{text[:1].lower()}{text[1:]}"

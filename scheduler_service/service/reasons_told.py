@@ -60,6 +60,8 @@ class Scene:
     viewer: str
     endings: Sequence[str] = ()
     """Whose end would let it start, as sentences."""
+    helpful: frozenset[str] = frozenset()
+    """Which groups of the viewer's own are such ones."""
     foreign: Sequence[str] = ()
     """Who uses a GPU without a lease, as sentences."""
 
@@ -118,14 +120,27 @@ def _frees(scene: Scene) -> Iterator[ExplainItem]:
         yield ExplainItem(title="Frees it", text=text)
 
 
+def held_by_the_viewer(scene: Scene) -> list[GroupRecord]:
+    """Return what the person who asks holds besides this."""
+    return [
+        record
+        for record in scene.records.values()
+        if record.owner == scene.viewer
+        and record.key != scene.record.key
+        and _held(record)
+        and record.ending is None
+    ]
+
+
 def _yours(scene: Scene) -> Iterator[ExplainItem]:
-    for record in scene.records.values():
-        is_held = record.owner == scene.viewer and record.key != scene.record.key
-        if is_held and _held(record) and record.ending is None:
-            where = record.ask.origin.notebook or record.name
-            text = f"{where} holds {amount_of(record.request)}."
-            yield ExplainItem(title="Yours", text=text, action=_end_of(record))
-            return
+    """Say what the person holds; to end it is offered only where that alone lets this one start."""
+    mine = held_by_the_viewer(scene)
+    if mine:
+        record = min(mine, key=lambda record: record.key not in scene.helpful)
+        where = record.ask.origin.notebook or record.name
+        text = f"{where} holds {amount_of(record.request)}."
+        action = _end_of(record) if record.key in scene.helpful else None
+        yield ExplainItem(title="Yours", text=text, action=action)
 
 
 def _end_of(record: GroupRecord) -> ActionView | None:

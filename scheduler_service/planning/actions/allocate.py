@@ -87,6 +87,9 @@ def _bind(board: Board, group: Group, chunk: Chunk, mark: Mark) -> bool:
 def _start(board: Board, group: Group, chunk: Chunk, unfit: Unfit, mark: Mark) -> bool:
     over = capacity_check.chunk_exceeds(board, group, chunk)
     if over is not None:
+        never = unfit.never(chunk.members())
+        if never is not None:
+            board.say("allocate", group, never)
         board.say("allocate", group, over)
         return False
     placer = Placer(board, group, board.all_nodes)

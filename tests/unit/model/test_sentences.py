@@ -65,7 +65,7 @@ SENTENCES = [
     (reasons.NotReady(2, 2), "2 pods there, but too few in one of its sub-groups."),
     (
         reasons.OverLimit("a", "gpu", 0, 0, GPU),
-        "Queue a is limited to 0 GPUs: 0 GPUs used, 1 GPU wanted.",
+        "Never: queue a is limited to 0 GPUs, 1 GPU wanted.",
     ),
     (
         reasons.FairShareReached("a", "cpu", GPU, 2 * GPU, 500),

@@ -121,7 +121,7 @@ def test_without_a_guarantee_it_may_start() -> None:
     assert "fits now if it may be preempted" in words(answer)
     assert Change(preemptible=True) in [offer.change for offer in answer.offers]
     assert sentence(answer.waiting.main_reason) == (
-        "Non-preemptible: quota of team is 0 GPUs, 0 GPUs used, 1 GPU wanted."
+        "Never if non-preemptible: quota of team is 0 GPUs, 1 GPU wanted."
     )
 
 
@@ -370,3 +370,60 @@ def test_that_another_group_never_fits_is_nothing_to_this_one() -> None:
     wish = world.waits("wish", ONE)
 
     assert words(told(world, wish)) == ["fits if 1 GPU of team ends (d/held)"]
+
+
+def test_an_offer_stands_where_it_would_if_it_were_asked_for_now() -> None:
+    """When this happens: half a GPU is free, and another one of half a GPU waits for its limit."""
+    world = SmallWorld(nodes=[node("n0", 1)], queues=[queue("team"), queue("other")])
+    world.runs("held", FractionOfGpu(500), on="n0", devices=(GpuShare("g0", 500),))
+    wish = world.waits("wish", ONE, priority=50)
+    world.waits("next", FractionOfGpu(600), priority=50)
+    world.waits("third", FractionOfGpu(400), priority=50)
+
+    assert words(told(world, wish)) == [
+        "fits now as 0.1 GPU",
+        "fits if 0.5 GPU of team ends (d/held)",
+    ]
+
+
+def test_who_takes_an_offer_gives_up_what_it_wanted_before() -> None:
+    """When this happens: a promise of a whole GPU that is waited for, where half a one is free."""
+    world = SmallWorld(nodes=[node("n0", 2)])
+    world.groups.clear()
+    world.runs("held", WholeGpus(1), on="n0", queue="other")
+    wish = world.waits("wish", WholeGpus(2))
+
+    assert words(told(world, wish)) == ["fits now as 1 GPU", "fits if 1 GPU of other ends (d/held)"]
+
+
+def test_the_share_of_each_pod_of_a_gang_is_said() -> None:
+    world = SmallWorld(nodes=[node("n0", 1)])
+    wish = world.waits("wish", ONE, pods=4)
+
+    assert words(told(world, wish)) == [
+        "fits now with 0.25 GPU for each pod",
+        "fits now with 0.1 GPU for each pod",
+        "fits now with 1 of 4 pods",
+    ]
+
+
+def test_several_gpus_of_one_group_end_in_the_plural() -> None:
+    world = SmallWorld(nodes=[node("n0", 2)])
+    world.runs("held", WholeGpus(2), on="n0", queue="other", priority=100)
+    wish = world.waits("wish", ONE)
+
+    assert words(told(world, wish)) == ["fits if 2 GPUs of other end (d/held)"]
+
+
+def test_what_no_node_has_is_said_before_a_limit_that_is_reached() -> None:
+    world = SmallWorld(queues=[queue("top"), queue("team", "top", limit=32_000)])
+    world.runs("held", ONE, on="n0")
+    wish = world.waits("wish", WholeGpus(32))
+
+    told_why = told(world, wish).waiting
+
+    assert told_why is not None
+    assert [sentence(reason) for reason in dict(told_why.by_action)["allocate"]] == [
+        "Never: needs 32 GPUs on one node; the largest has 2 GPUs.",
+        "Queue team is limited to 32 GPUs: 1 GPU used, 32 GPUs wanted.",
+    ]

@@ -11,7 +11,7 @@ import pytest
 from scheduler_service.model.reasons import NoScenario, NotEnoughOnNode, NoVictims
 from scheduler_service.service.reasons_told import title_of
 from scheduler_service.wire.pod_group import Kind
-from tests.fakes.bench_service import ANA, Stage
+from tests.fakes.bench_service import ANA, BEN, Stage
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,18 @@ def test_what_is_yours_is_ended_by_its_name_with_the_magic_of_its_kind(
         return None if yours.action is None else yours.action.code
 
     assert asyncio.run(story()) == ENDED_BY[kind]
+
+
+def test_what_is_yours_is_not_to_be_ended_where_that_would_not_help(tmp_path: Path) -> None:
+    """When this happens: one GPU is held by the person who asks for two, the other by somebody else."""
+
+    async def story() -> None:
+        stage = await Stage(tmp_path, devices="2x24GiB").begin()
+        await stage.ask(ANA, kind="lease", gpu=1, name="holds", preemptible=False)
+        await stage.ask(BEN, kind="lease", gpu=1, name="theirs", preemptible=False)
+        await stage.ask(ANA, kind="lease", gpu=2, name="waits")
+        told = await stage.service.explain(ANA, "ana", "waits")
+        (yours,) = (item for item in told.items if item.title == "Yours")
+        assert (yours.text, yours.action) == ("holds holds 1 GPU.", None)
+
+    asyncio.run(story())
