@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from bench import shapes
+from bench.budgets import Step, budgets
 from bench.shapes import GPUS, Case
 from bench.traces import traces
 from scheduler_service.model.policy import Action
@@ -201,4 +203,10 @@ def hard() -> list[Case]:
     ]
 
 
-GROUPS = {"kai": kai, "scale": scale, "hard": hard, "traces": traces}
+GROUPS: Mapping[str, Callable[[], Sequence[Case | Step]]] = {
+    "kai": kai,
+    "scale": scale,
+    "budgets": budgets,
+    "hard": hard,
+    "traces": traces,
+}

@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from bench.budgets import Step
 from bench.shapes import Case
 from scheduler_service.ledger.store import Ledger
 from scheduler_service.model.plan import Bind, Evict, Plan
@@ -47,7 +48,21 @@ def outcome_of(made: Plan) -> dict[str, int]:
     return {"bound": binds, "evicted": evictions, "pipelined": pipelines}
 
 
-def measure(case: Case) -> Result:
+def measure(case: Case | Step) -> Result:
+    """Return the figures of a plan, or of a single step of one."""
+    return _measure_step(case) if isinstance(case, Step) else _measure_plan(case)
+
+
+def _measure_step(step: Step) -> Result:
+    """Return the times of one step; it has no outcome, and being warm is no difference to it."""
+    once = step.prepare()
+    once()
+    times, cpu = _times(once)
+    spread, nothing = _spread(times), {"bound": 0, "evicted": 0, "pipelined": 0}
+    return Result(step.name, step.nodes, step.pods, spread, nothing, {}, 0.0, spread, _spread(cpu))
+
+
+def _measure_plan(case: Case) -> Result:
     """Return the times of cold iterations (build, plan, collect) and of warm ones (plan again)."""
     snapshot = case.make()
     made = plan(Ledger.from_snapshot(snapshot), case.policy, 0)

@@ -163,13 +163,13 @@ def poor_and_rich(gpus: int, *, poor_weight: int) -> tuple[Queue, ...]:
     )
 
 
-def huge_gang(count: int) -> Snapshot:
-    """Return a cluster full of one-GPU groups, and a gang that wants half of it back."""
+def huge_gang(count: int, members: int = 0) -> Snapshot:
+    """Return a cluster full of one-GPU groups, and a gang of whole nodes that wants half of them back, or so many."""
     world = World(nodes(count), poor_and_rich(count * GPUS, poor_weight=1))
     for number in range(count * GPUS):
         world.add(f"job-{number}", "poor", node=f"node-{number % count}")
     whole = PodRequest(1000, 1 << 30, WholeGpus(GPUS))
-    world.add("huge", "rich", request=whole, members=max(1, count // 2))
+    world.add("huge", "rich", request=whole, members=members or max(1, count // 2))
     return world.snapshot()
 
 
