@@ -28,7 +28,6 @@ from scheduler_service.wire.pod_group import ResultItem
 from scheduler_service.wire.runner import Failure
 from scheduler_service.wire.signing import is_signed_cell, sign_result
 
-HELD = "This pod holds its device until it is released, and runs the cells of its notebook."
 PAUSE_S = 0.2
 """Between two messages with output."""
 PIECE = 1 << 12
@@ -36,6 +35,7 @@ MOST_PENDING = 500
 """Pieces of output that are kept for a service that is away; older ones are in the pod's log."""
 REMEMBERED = 50
 REFUSED_S = 5.0
+GREETING = "This pod holds its device until it is released, and runs the cells of its notebook."
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Companion:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._end)
         loop.add_signal_handler(signal.SIGCHLD, self._collect)
-        print(HELD, flush=True)  # noqa: T201 - the pod's log
+        print(GREETING, flush=True)  # noqa: T201 - the pod's log
         serving = asyncio.create_task(self._serve())
         ending = asyncio.create_task(self._ending.wait())
         await asyncio.wait({serving, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,6 +12,7 @@ from scheduler_service.ports import Caller
 from scheduler_service.service.cluster_companions import ClusterCompanions
 from scheduler_service.service.cluster_core import ClusterParts
 from scheduler_service.service.cluster_lead import ClusterLead
+from scheduler_service.service.cluster_leases import ClusterLeases
 from scheduler_service.service.cluster_logs import ClusterLogs
 from scheduler_service.service.cluster_reads import ClusterReads
 from scheduler_service.service.cluster_runners import ClusterRunners
@@ -31,6 +32,7 @@ class ClusterService(
     Team,
     ClusterLead,
     ClusterCompanions,
+    ClusterLeases,
     ClusterReads,
     ClusterLogs,
     ClusterRunners,
@@ -41,6 +43,7 @@ class ClusterService(
     def __init__(self, parts: ClusterParts) -> None:
         super().__init__(parts)
         self.scheduler.beside.append(self.tell)
+        self.scheduler.beside.append(self.keep_time)
 
     async def explain(self, caller: Caller, namespace: str, name: str) -> ExplainView:
         """Return why a group stands as it does; where another scheduler decides, its words come first."""

@@ -38,6 +38,7 @@ SERVERS = frozenset(
 """Kinds of owners whose pods serve until somebody ends them."""
 
 
+_MOST_DIGITS = 10
 DEADLINE = "DeadlineExceeded"
 """Why Kubernetes ends a pod whose time (`activeDeadlineSeconds`, for us the end of a lease) is over."""
 
@@ -141,7 +142,7 @@ def _ask(
 ) -> Submit:
     """Return what was asked of our API, or would have been for the same."""
     if (asked := asked_of(raw)) is not None:
-        return replace(asked, queue=model.queue)
+        return replace(asked, queue=model.queue, lease_s=_lease_s(raw, asked))
     gpu = request.gpu
     grace = max((_grace_s(one.raw) for one in chosen), default=30)
     return Submit(
@@ -160,6 +161,14 @@ def _ask(
         declared_run_s=None if model.run_ms is None else model.run_ms // 1000,
         grace_s=grace,
     )
+
+
+def _lease_s(raw: RawPodGroup, asked: Submit) -> int | None:
+    """Return how long a lease lasts: what was asked, or what its end was moved to since."""
+    moved = raw.metadata.annotations.get(names.LEASE_ANNOTATION)
+    if moved is None or asked.kind != "lease":
+        return asked.lease_s
+    return int(moved) if moved.isdecimal() and len(moved) <= _MOST_DIGITS else None
 
 
 def asked_of(raw: RawPodGroup) -> Submit | None:

@@ -29,7 +29,6 @@ from scheduler_service.service.refusals import not_found, refusal
 from scheduler_service.store.records import Ending, GroupRecord
 from scheduler_service.wire.pod_group import (
     Cancel,
-    Extend,
     Move,
     PodGroupView,
     Submit,
@@ -144,7 +143,7 @@ class ClusterWrites(ClusterCore):
         record = self.seen(caller, namespace, name)
         if record.is_over:
             return self.view_for(caller, record)
-        await self._require_end(caller, record)
+        await self.require_end(caller, record)
         grace = ask.grace_s
         if grace is not None and not 0 <= grace <= asking.LONGEST_GRACE_S:
             raise refusal(
@@ -174,7 +173,8 @@ class ClusterWrites(ClusterCore):
         return self.view_for(caller, self.records.find(record.key) or record)
 
     # -- who may -----------------------------------------------------------------------------------
-    async def _require_end(self, caller: Caller, record: GroupRecord) -> None:
+    async def require_end(self, caller: Caller, record: GroupRecord) -> None:
+        """Raise the refusal of who may not say when a group ends."""
         if access.leads(caller, record.queue) or await self.is_theirs(caller, record):
             return
         deed = Deed(verb="delete", resource=names.PODS, namespace=record.namespace)
@@ -241,13 +241,6 @@ class ClusterWrites(ClusterCore):
             raise refusal("backend_failed", f"{error}", "Try again in a moment.") from error
 
     # -- what a cluster has no use for -------------------------------------------------------------
-    async def extend(self, caller: Caller, namespace: str, name: str, ask: Extend) -> PodGroupView:
-        """Refuse: what runs in a cluster has no end of its own."""
-        del ask
-        access.require_request(caller)
-        self.seen(caller, namespace, name)
-        raise refusal("no_end", f"{name} has no end.", "It lasts until it is cancelled.")
-
     async def move(self, caller: Caller, namespace: str, name: str, ask: Move) -> PodGroupView:
         """Refuse: a pod can not be carried over to another process."""
         del ask

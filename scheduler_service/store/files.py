@@ -10,7 +10,8 @@ import asyncio
 import hashlib
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 
@@ -38,6 +39,10 @@ def _write(file: FileIO, chunk: bytes) -> None:
             why=f"{error.strerror}.",
             hint="Free some space in the state directory and try again.",
         ) from error
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def _if_there(path: Path) -> Path | None:
@@ -104,6 +109,17 @@ class FileStore:
         """Remove payloads that no kept group names."""
         for owner, digest in owner_digests:
             self._remove(self._payload_name(owner, digest))
+
+    def forget_before(self, moment: datetime, kept: Collection[str]) -> int:
+        """Remove what was written before a moment, but for the payloads of these digests; return how many."""
+        gone = 0
+        for folder in ("payloads", "results"):
+            for path in self._fs.find(self._path(folder)):
+                if path.rpartition("/")[2] in kept or _utc(self._fs.modified(path)) >= moment:
+                    continue
+                self._fs.rm(path)
+                gone += 1
+        return gone
 
     def _remove(self, name: str) -> None:
         path = self._path(name)

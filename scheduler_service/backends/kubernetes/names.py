@@ -182,6 +182,8 @@ OWNER_ANNOTATION: Final = keys.OWNER
 """Who asked through our API; trusted only when our own account wrote it."""
 ASKED_ANNOTATION: Final = "kai.scheduler/asked"
 """JSON of the request as our API took it, without its work; trusted as the owner is."""
+LEASE_ANNOTATION: Final = "kai.scheduler/lease-seconds"
+"""On the PodGroup of a lease whose end was moved: seconds after the grant, or "none"."""
 PAYLOAD_ANNOTATION: Final = "kai.scheduler/payload"
 """SHA-256 of the payload that the request's pods may fetch, of those that its owner uploaded; trusted alike."""
 EVICTION_NOTICE: Final = "kai.scheduler/eviction-notice"

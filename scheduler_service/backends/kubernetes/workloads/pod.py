@@ -102,7 +102,7 @@ def spec(wish: Wish, *, container: str, more: list[variables.Variable]) -> Table
         "containers": [_container(wish, container, more)],
         "volumes": _volumes(wish.folder),
     }
-    if wish.ask.lease_s is not None:
+    if wish.ask.lease_s is not None and wish.ask.kind != "lease":  # its end can be moved later
         found["activeDeadlineSeconds"] = wish.ask.lease_s
     if profile.node_selector:
         found["nodeSelector"] = dict(profile.node_selector)

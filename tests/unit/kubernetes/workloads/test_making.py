@@ -184,6 +184,8 @@ def test_a_pod_without_a_gpu_sees_none():
 
 def test_a_lease_ends_so_long_after_its_pod_started():
     assert pod(lease_s=600)["spec"]["activeDeadlineSeconds"] == 600
+    lease = pod(kind="lease", lease_s=600)["spec"]
+    assert "activeDeadlineSeconds" not in lease, "its end can be moved, and a deadline can not"
     job, _ = made(kind="gang", workers=2, lease_s=600)
     assert job["spec"]["template"]["spec"]["activeDeadlineSeconds"] == 600
     assert "activeDeadlineSeconds" not in job["spec"], "that would count while it waits"
