@@ -65,3 +65,12 @@ def test_what_can_never_fit_is_found_out_without_a_look_at_the_nodes():
 
     assert work.simulations == 0
     assert work.nodes_examined <= 500
+
+
+def test_a_queue_that_takes_back_its_own_tries_one_swap_for_all():
+    small, large = (work_of(shapes.many_reclaims(nodes), FULL) for nodes in (10, 40))
+
+    assert small.simulations == large.simulations == 2
+    assert small.journal_entries == large.journal_entries
+    assert large.nodes_examined <= 2 * 40
+    assert large.victims_walked == 320
