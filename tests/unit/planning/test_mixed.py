@@ -111,3 +111,47 @@ def test_its_own_gpus_come_first() -> None:
 
 def _in(found: tuple[NodeTable, Shape]) -> tuple[NodeTable, int, Shape]:
     return found[0], 0, found[1]
+
+
+def quarter(name: str, device: str, milli: int, state: PodState = PodState.RUNNING) -> Pod:
+    """Return a pod on so much of one GPU."""
+    share = GpuShare(device, milli, SIZES[device] * milli // 1000)
+    request = PodRequest(0, 0, FractionOfGpu(milli))
+    return Pod(name, "d", "d/g", state, request=request, node="n0", devices=(share,))
+
+
+BUSY = held("w0", WholeGpus(1), "small"), held("w1", WholeGpus(1), "middle")
+
+
+def test_what_is_promised_of_a_gpu_is_not_there_for_others() -> None:
+    nodes, shape = world(HALF, *BUSY, quarter("q", "large", 250))
+    nodes.promise_nobody(0, "large", 20_000)
+
+    assert mixed.open_rooms(nodes, 0, shape) == ["large"]
+    nodes.promise_nobody(0, "large", 1)
+    assert mixed.open_rooms(nodes, 0, shape) == []
+
+
+def test_a_gpu_that_is_half_held_and_half_promised_is_not_free() -> None:
+    nodes, shape = world(HALF, *BUSY, held("p", HALF, "large"))
+    nodes.promise_nobody(0, "large", 40_000)
+
+    assert mixed.free(nodes, 0, shape, later=True) == []
+
+
+def test_beside_those_that_leave_and_those_that_only_come_a_part_waits() -> None:
+    leaves = quarter("l", "large", 750, PodState.RELEASING)
+    nodes, shape = world(HALF, *BUSY, leaves, quarter("q", "large", 250))
+    assert mixed.choose(nodes, 0, shape, (), spread=False) == (("large",), True)
+
+    nodes, shape = world(HALF, *BUSY, quarter("c", "large", 250, PodState.PIPELINED))
+    assert mixed.choose(nodes, 0, shape, (), spread=False) == (("large",), True)
+
+    nodes, shape = world(HALF, *BUSY, quarter("q", "large", 500))
+    assert mixed.choose(nodes, 0, shape, (), spread=False) == (("large",), False)
+
+
+def test_memory_costs_most_on_the_smallest_gpu_that_has_it() -> None:
+    for mib, size in ((40_000, 40_000), (40_001, 80_000), (16_000, 16_000), (90_000, 16_000)):
+        nodes, shape = world(GpuMemory(mib))
+        assert mixed.most_charged(nodes, 0, shape) == shape.charge_on(size)

@@ -273,3 +273,12 @@ def test_a_claim_that_is_taken_elsewhere_is_told() -> None:
 
     assert isinstance(found, ClaimUnusable)
     assert found.claim == "mine"
+
+
+def test_of_gpus_of_unlike_size_the_largest_is_offered() -> None:
+    devices = [
+        {"id": f"g{n}", "index": n, "memory_mib": size} for n, size in enumerate((16_000, 80_000))
+    ]
+    node = {**NODE, "devices": devices}
+
+    assert why({"n0": node}, {"gpu_memory": "90000MiB"}) == NeverFits("gpu_memory", 90_000, 80_000)
