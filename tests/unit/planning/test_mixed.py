@@ -40,12 +40,14 @@ def test_the_largest_free_gpu_is_one_that_nobody_has_whole_or_in_part() -> None:
     whole, part = held("w", WholeGpus(1), "large"), held("p", HALF, "middle")
     leaves = held("l", HALF, "small", state=PodState.RELEASING)
 
+    going = held("w", WholeGpus(1), "large", state=PodState.RELEASING)
+
     found = [
         mixed.largest_free(world(HALF, *pods)[0], 0)
-        for pods in ((), (whole,), (whole, part), (part,), (whole, part, leaves))
+        for pods in ((), (whole,), (whole, part), (part,), (whole, part, leaves), (going,))
     ]
 
-    assert found == [80_000, 40_000, 16_000, 80_000, 0]
+    assert found == [80_000, 40_000, 16_000, 80_000, 0, 40_000]
 
 
 @pytest.mark.parametrize(
@@ -155,3 +157,23 @@ def test_memory_costs_most_on_the_smallest_gpu_that_has_it() -> None:
     for mib, size in ((40_000, 40_000), (40_001, 80_000), (16_000, 16_000), (90_000, 16_000)):
         nodes, shape = world(GpuMemory(mib))
         assert mixed.most_charged(nodes, 0, shape) == shape.charge_on(size)
+
+
+def test_a_free_gpu_that_is_too_small_is_no_place_now() -> None:
+    going = held("w", WholeGpus(1), "large", state=PodState.RELEASING)
+    nodes, shape = world(GpuMemory(70_000), going)
+
+    assert mixed.fits(nodes, 0, shape) == (True, False, False)
+    assert mixed.choose(nodes, 0, shape, (), spread=False) == (("large",), True)
+
+
+def test_one_shared_gpu_with_room_is_company() -> None:
+    assert mixed.fits(*_in(world(HALF, held("a", HALF, "middle")))) == (True, True, True)
+
+
+def test_with_exactly_two_slots_spread_opens_and_if_one_is_leaving_it_waits() -> None:
+    nodes, shape = world(FractionOfGpu(100), held("a", HALF, "middle"), slots=4)
+    assert mixed.choose(nodes, 0, shape, (), spread=True) == (("small",), False)
+
+    nodes, shape = world(HALF, held("c", None, state=PodState.RELEASING), slots=2)
+    assert mixed.choose(nodes, 0, shape, (), spread=False) == (("small",), True)
