@@ -10,6 +10,7 @@ import pytest
 
 from scheduler_service.model.policy import Policy
 from scheduler_service.simulate import reader, run
+from tests.properties.large_ways import from_size
 
 HERE = Path(__file__).parent
 SHARED = Path(os.environ.get("KAI_SHARED", HERE.parents[2] / "shared"))
@@ -27,6 +28,12 @@ def test_the_given_scenario_passes(file: Path, policy: Policy):
 @pytest.mark.parametrize("file", OWN, ids=[str(file.relative_to(HERE)) for file in OWN])
 def test_our_own_scenario_passes(file: Path):
     assert run.failures(reader.read_scenario(file, Policy.conformance())) == []
+
+
+@pytest.mark.parametrize("file", OWN, ids=[str(file.relative_to(HERE)) for file in OWN])
+def test_our_own_scenario_passes_in_the_ways_for_many_nodes_and_pods(file: Path):
+    with from_size(1):
+        assert run.failures(reader.read_scenario(file, Policy.conformance())) == []
 
 
 @pytest.mark.parametrize("file", OWN, ids=[str(file.relative_to(HERE)) for file in OWN])
