@@ -27,6 +27,7 @@ class KaiOnThisMachine(KaiSpawning):
 
     cmd: Any
     _kai_leaving_at: int | None = None
+    _kai_is_ending = False
 
     @default("poll_interval")
     def _poll_interval_default(self) -> int:
@@ -79,11 +80,15 @@ class KaiOnThisMachine(KaiSpawning):
     async def poll(self) -> Any:
         """Return whether the server runs; end one that has lost its GPU to others and had its time to save."""
         status = await super().poll()
-        if status is None and await self._kai_is_to_leave():
-            self.log.warning("kai: %s has lost its GPU and is stopped", self._log_name)
+        if status is not None or self._kai_is_ending or not await self._kai_is_to_leave():
+            return status
+        self.log.warning("kai: %s has lost its GPU and is stopped", self._log_name)
+        self._kai_is_ending = True  # the stop polls until it is over
+        try:
             await self.stop(now=False)
-            return 0
-        return status
+        finally:
+            self._kai_is_ending = False
+        return 0
 
     async def _kai_is_to_leave(self) -> bool:
         view = await self.kai_place.look()

@@ -65,10 +65,16 @@ def asks_hub(url: str) -> AskHub:
 
 
 class HubAuthenticator:
-    """Knows people and services by their hub tokens."""
+    """Knows people and services by their hub tokens.
 
-    def __init__(self, ask: AskHub, *, clock: Callable[[], float] = time.monotonic) -> None:
+    `prefix` stands before their names and groups where these also mean something to others, as in a cluster.
+    """
+
+    def __init__(
+        self, ask: AskHub, *, prefix: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._ask = ask
+        self._prefix = prefix
         self._clock = clock
         self._key = secrets.token_bytes(32)
         self._known: OrderedDict[bytes, tuple[float, Caller | None]] = OrderedDict()
@@ -101,7 +107,7 @@ class HubAuthenticator:
 
     async def _asked(self, digest: bytes, token: str) -> Caller | None:
         model = await self._ask(token)
-        caller = None if model is None else caller_in(model)
+        caller = None if model is None else caller_in(model, self._prefix)
         lasts_s = STRANGER_S if caller is None else BELIEVED_S
         self._known[digest] = (self._clock() + lasts_s, caller)
         self._known.move_to_end(digest)
@@ -110,15 +116,15 @@ class HubAuthenticator:
         return caller
 
 
-def caller_in(model: dict[str, Any]) -> Caller | None:
+def caller_in(model: dict[str, Any], prefix: str = "") -> Caller | None:
     """Return the caller that the hub's model tells of; None for a name that could pass for another's."""
     name = str(model["name"])
     is_service = model.get("kind") == "service"
     if "/" in name or name.startswith(SERVICE_PREFIX):
         return None
-    groups = frozenset(str(group) for group in model.get("groups") or ())
+    groups = frozenset(f"{prefix}{group}" for group in model.get("groups") or ())
     user = f"{SERVICE_PREFIX}{name}" if is_service else name
-    return Caller(user, groups, scopes_in(model.get("scopes") or ()))
+    return Caller(f"{prefix}{user}", groups, scopes_in(model.get("scopes") or ()))
 
 
 def scopes_in(hub_scopes: Iterable[str]) -> frozenset[str]:

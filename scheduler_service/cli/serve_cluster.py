@@ -97,8 +97,14 @@ def _application(
     return with_probes(app, scheduler, is_ready=lambda: not_now() is None)
 
 
+HUB_PREFIX = "jupyterhub:"
+
+
 def _of_hub(settings: Settings) -> list[HubAuthenticator]:
-    return [HubAuthenticator(asks_hub(settings.hub_url))] if settings.hub_url else []
+    """Return what knows people of a hub; prefixed, so that no hub name or group passes for one of the cluster."""
+    if not settings.hub_url:
+        return []
+    return [HubAuthenticator(asks_hub(settings.hub_url), prefix=HUB_PREFIX)]
 
 
 def _waits(leader: Leader | None) -> RequestError:

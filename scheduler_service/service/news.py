@@ -63,18 +63,24 @@ def _notice(record: GroupRecord, kind: NoticeKind, text: str, now: int) -> Notic
 def actions_of(record: GroupRecord) -> tuple[ActionView, ...]:
     """Return what the owner can do next."""
     state = state_of(record)
-    is_lease = record.ask.kind in LEASE_KINDS
     if state == "Waiting":
         cancel = ON_CPU if record.ask.kind == "kernel" else "Cancel"
         return (ActionView(id="why", label="Why"), ActionView(id="cancel", label=cancel))
-    if state in {"Starting", "Running"} and is_lease:
+    if state in {"Starting", "Running"}:
+        return _meanwhile(record)
+    return () if state == "Stopping" else tuple(_afterwards(record))
+
+
+def _meanwhile(record: GroupRecord) -> tuple[ActionView, ...]:
+    """Return what can be done while it holds a place."""
+    if record.ask.kind in LEASE_KINDS:
         release = ActionView(id="release", label="Release", code="%gpu release")
         if record.expires_at is None and record.ask.lease_s is None:
             return (release,)  # what has no end can not last longer
         return (release, ActionView(id="extend", label="Extend 1 h", code="%gpu extend 1h"))
-    if state in {"Starting", "Running"}:
-        return (ActionView(id="logs", label="Logs"), ActionView(id="cancel", label="Stop"))
-    return () if state == "Stopping" else tuple(_afterwards(record))
+    if record.is_external:
+        return (ActionView(id="release", label="Release"),)  # a hub's server goes on without it
+    return (ActionView(id="logs", label="Logs"), ActionView(id="cancel", label="Stop"))
 
 
 def _afterwards(record: GroupRecord) -> Iterator[ActionView]:
@@ -85,6 +91,8 @@ def _afterwards(record: GroupRecord) -> Iterator[ActionView]:
         yield ActionView(id="result", label="Result", code=code)
     if ask.kind in {"gang", "batch"} and record.granted_at is not None:
         yield ActionView(id="logs", label="Logs")
+    if ask.kind == "server" and record.is_external:  # only the hub can start one
+        return
     if ask.kind == "kernel":  # only the page can start a kernel
         yield ActionView(id="ask_again", label="Ask again")
         return

@@ -27,7 +27,7 @@ PROXY = (
     LABEXTENSION / "node_modules" / "configurable-http-proxy" / "bin" / "configurable-http-proxy"
 )
 TESTER = "t" * 40
-PATIENCE_S = 90
+PATIENCE_S = 180
 LIVE = {"Waiting", "Starting", "Running", "Stopping"}
 QUEUES = """
 queues:
@@ -62,7 +62,7 @@ c.JupyterHub.load_groups = {{
     "team-b": {{"users": ["ben", "bob"]}},
 }}
 c.Spawner.args = {args!r}
-c.Spawner.http_timeout = 90
+c.Spawner.http_timeout = 60
 c.KaiSpawning.kai_profiles = [
     {{"name": "plain", "title": "Plain"}}, {{"name": "broken", "title": "Broken", "cmd": ["false"]}}]
 c.Spawner.environment = {{"JUPYTER_CONFIG_PATH": {settings!r}}}

@@ -123,6 +123,14 @@ def test_a_service_does_not_pass_for_a_person():
     assert caller_in({**ANA, "name": "ana/ben"}) is None
 
 
+def test_in_a_cluster_nobody_of_the_hub_passes_for_somebody_of_the_cluster():
+    caller = caller_in({**ANA, "name": "system:admin", "groups": ["system:masters"]}, "jupyterhub:")
+    assert (caller.user, caller.groups) == (
+        "jupyterhub:system:admin",
+        {"jupyterhub:system:masters"},
+    )
+
+
 @pytest.mark.parametrize(
     ("status", "body", "answer"),
     [(403, "{}", None), (401, "", None), (200, '{"name": "ana"}', {"name": "ana"})],

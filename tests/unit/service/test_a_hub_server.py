@@ -126,6 +126,21 @@ def test_its_owner_frees_the_gpu_at_once(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_what_its_owner_can_do_with_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        stage = await full(tmp_path)
+        waits = await asked(stage)
+        assert [action.id for action in waits.actions][:2] == ["why", "cancel"]
+        await stage.service.cancel(ROOT, "ana", "holds", Cancel(grace_s=0))
+        await stage.pass_s(1)
+        runs = await stage.view(ANA, "server")
+        assert [(action.id, action.label) for action in runs.actions] == [("release", "Release")]
+        await stage.service.cancel(ANA, "ana", "server", Cancel())
+        assert (await stage.view(ANA, "server")).actions == ()
+
+    asyncio.run(story())
+
+
 def test_it_is_still_held_after_the_service_was_restarted(tmp_path: Path) -> None:
     async def story() -> None:
         stage = await Stage(tmp_path, devices="1x24GiB").begin()
