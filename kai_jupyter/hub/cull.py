@@ -42,7 +42,6 @@ class Server:
     user: str
     name: str
     url: str
-    started_at: float
 
     @property
     def key(self) -> str:
@@ -74,9 +73,11 @@ class Culler:
         """Look at every server and do what is due."""
         servers = await self._servers()
         groups, nodes = await self._of_scheduler()
+        now = time.time()
+        # Seen for the first time, it has just come up: the hub's own time of the start has the wait in the queue in it.
         seen = {
-            (server.user, server.name): self.past.get((server.user, server.name), Past())
-            for server in servers
+            (one.user, one.name): self.past.get((one.user, one.name), Past(worked_at=now))
+            for one in servers
         }
         self.past = seen
         for server in servers:
@@ -95,7 +96,7 @@ class Culler:
             if not page:
                 break
         return [
-            Server(user["name"], name, model["url"], _moment(model.get("started")))
+            Server(user["name"], name, model["url"])
             for user in users
             for name, model in (user.get("servers") or {}).items()
             if model.get("ready")
@@ -119,7 +120,7 @@ class Culler:
         ids = {str(kernel["id"]) for kernel in kernels or ()}
         own = [view for view in groups if view.owner == server.user and _is_of(view, server, ids)]
         now = time.time()
-        facts = facts_of(server, kernels, terminals, own, nodes)
+        facts = facts_of(kernels, terminals, own, nodes)
         key = (server.user, server.name)
         rule = self.rules.of(facts.queue)
         step, self.past[key] = decide(facts, self.past[key], rule, now)
@@ -161,7 +162,6 @@ def _is_of(view: PodGroupView, server: Server, kernels: set[str]) -> bool:
 
 
 def facts_of(
-    server: Server,
     kernels: list[dict[str, Any]] | None,
     terminals: list[dict[str, Any]],
     own: list[PodGroupView],
@@ -174,7 +174,7 @@ def facts_of(
     moments = [_moment(one.get("last_activity")) for one in (*kernels, *terminals)]
     return Facts(
         is_busy=is_working or _gpu_works(own, nodes),
-        worked_at=max([server.started_at, *moments]),
+        worked_at=max(moments, default=0.0),
         queue=next((view.queue for view in own), ""),
         holds_gpu=any(view.kind == "server" for view in own),
         has_leases=any(view.kind in LEASE_KINDS for view in own),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kai_jupyter.hub.cull import Server, facts_of, rules_in
+from kai_jupyter.hub.cull import facts_of, rules_in
 from kai_jupyter.hub.culling import Rule
 from scheduler_service.wire.cluster import DeviceView, Holder, NodeView
 from scheduler_service.wire.pod_group import Origin, PodGroupView, RequestView
 
-SERVER = Server("ana", "", "/user/ana/", 100.0)
 IDLE = {"id": "k", "execution_state": "idle", "last_activity": "1970-01-01T00:05:00Z"}
 BUSY = {**IDLE, "execution_state": "busy"}
 VIEW = PodGroupView(
@@ -70,30 +69,30 @@ def node(busy_percent: int | None) -> NodeView:
 
 
 def test_a_server_that_says_nothing_is_not_known() -> None:
-    assert not facts_of(SERVER, None, [], [], ()).is_known
+    assert not facts_of(None, [], [], ()).is_known
 
 
 def test_a_busy_kernel_is_work() -> None:
-    assert facts_of(SERVER, [IDLE, BUSY], [], [], ()).is_busy
-    assert not facts_of(SERVER, [IDLE], [], [], ()).is_busy
+    assert facts_of([IDLE, BUSY], [], [], ()).is_busy
+    assert not facts_of([IDLE], [], [], ()).is_busy
 
 
 def test_a_gpu_that_works_is_work_where_it_is_measured() -> None:
-    assert facts_of(SERVER, [IDLE], [], [VIEW], (node(3),)).is_busy
-    assert not facts_of(SERVER, [IDLE], [], [VIEW], (node(0),)).is_busy
-    assert not facts_of(SERVER, [IDLE], [], [VIEW], (node(None),)).is_busy
-    assert not facts_of(SERVER, [IDLE], [], [], (node(3),)).is_busy, "somebody else's"
+    assert facts_of([IDLE], [], [VIEW], (node(3),)).is_busy
+    assert not facts_of([IDLE], [], [VIEW], (node(0),)).is_busy
+    assert not facts_of([IDLE], [], [VIEW], (node(None),)).is_busy
+    assert not facts_of([IDLE], [], [], (node(3),)).is_busy, "somebody else's"
 
 
-def test_the_last_work_is_that_of_kernels_terminals_or_the_start() -> None:
-    assert facts_of(SERVER, [], [], [], ()).worked_at == 100.0
-    assert facts_of(SERVER, [IDLE], [], [], ()).worked_at == 300.0
+def test_the_last_work_is_that_of_kernels_and_terminals() -> None:
+    assert facts_of([], [], [], ()).worked_at == 0.0
+    assert facts_of([IDLE], [], [], ()).worked_at == 300.0
     terminal = {"name": "1", "last_activity": "1970-01-01T00:10:00+00:00"}
-    assert facts_of(SERVER, [IDLE], [terminal], [], ()).worked_at == 600.0
+    assert facts_of([IDLE], [terminal], [], ()).worked_at == 600.0
 
 
 def test_what_it_holds() -> None:
-    facts = facts_of(SERVER, [IDLE], [], [VIEW], ())
+    facts = facts_of([IDLE], [], [VIEW], ())
     assert (facts.queue, facts.holds_gpu, facts.has_leases) == ("team-a", True, False)
 
 

@@ -40,7 +40,7 @@ from kai_jupyter.hub import setup
 c = get_config()
 c.JupyterHub.bind_url = "http://127.0.0.1:{public}"
 never = {{"release": "never", "stop": "never"}}
-soon = {{"warn": "1s", "release": "4s", "stop": "4s"}}
+soon = {{"warn": "1s", "release": "60s", "stop": "60s"}}
 cull = {{**never, "queues": {{"team-b": soon}}}}
 setup(c, spawner="simple", port={kai}, leads={{"team-a-leads": "team-a"}}, cull=cull)
 c.JupyterHub.services[0]["environment"] = {environment!r}

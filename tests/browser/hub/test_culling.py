@@ -19,8 +19,8 @@ for step in range(10**6):
     if os.path.exists('done'):
         break
 """
-STEPS = 20
-"""Each half a second: more than twice as long as the rule of the queue allows to be idle."""
+STEPS = 150
+"""Each half a second: longer than the rule of the queue allows to be idle."""
 
 
 def test_a_working_kernel_is_spared_and_an_idle_one_is_warned_first(
