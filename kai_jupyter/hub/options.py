@@ -179,7 +179,7 @@ def wanted(chosen: Chosen, offer: Offer, *, key: str, process: Process | None) -
 
 
 def _mark(chosen: Chosen) -> str:
-    return " ".join([chosen.share, chosen.gpu_memory, chosen.queue, chosen.priority])
+    return " ".join([chosen.share, chosen.gpu_memory, chosen.priority])
 
 
 def forecast_fields(chosen: Chosen, offer: Offer) -> dict[str, object]:

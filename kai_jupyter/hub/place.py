@@ -166,5 +166,6 @@ class Place:
 
 
 def _is_same(before: PodGroupView, wanted: Submit) -> bool:
-    """Whether a request that was made is the one that is wanted now."""
-    return before.origin.cell_id == wanted.origin.cell_id
+    """Whether a request that was made is the one that is wanted now; in which queue may have been left open."""
+    is_there = wanted.queue is None or wanted.queue == before.queue
+    return is_there and before.origin.cell_id == wanted.origin.cell_id

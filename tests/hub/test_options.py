@@ -79,7 +79,7 @@ def test_the_same_choice_finds_its_place_again_and_another_does_not() -> None:
 
     assert mark(share="0.5") == mark(share="0.5", profile="torch")
     assert mark(share="0.5") != mark(share="2")
-    assert mark(share="0.5") != mark(share="0.5", queue="team-b")
+    assert mark(share="0.5") != mark(share="0.5", priority="yields")
 
 
 def test_words() -> None:
