@@ -190,7 +190,7 @@ def _told(blank: Row, forecast: ForecastView) -> Row:
 
 
 def _of(forecast: ForecastView) -> int:
-    return max(forecast.position or 1, (forecast.waiting_in_queue or 0) + 1)
+    return max(forecast.position or 1, forecast.waiting_in_queue or 1)
 
 
 def _memory(forecast: ForecastView) -> str:

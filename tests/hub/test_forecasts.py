@@ -48,7 +48,7 @@ ABOUT = replace(
     verdict="about",
     text="about 6 min (4 to 11)",
     position=3,
-    waiting_in_queue=6,
+    waiting_in_queue=7,
     eta=EtaView(earliest_at=240_000, likely_at=360_000, latest_at=660_000, basis="declared"),
 )
 NEVER = replace(

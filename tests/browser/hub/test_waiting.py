@@ -78,13 +78,13 @@ def test_a_long_wait_is_told_before_anything_is_asked(
     ana.opens("hub/spawn/ana")
     expect(ana.page.locator("#kai-lead")).to_contain_text(re.compile("our last choice, 0.5 GPU,"))
     expect(ana.card("0.5")).to_contain_text("your last choice")
-    expect(ana.card("0.5").locator(".when")).not_to_contain_text("now")
+    expect(ana.card("0.5").locator(".soon")).to_have_count(0)
     expect(ana.card("cpu").locator("input")).to_be_checked()
     expect(ana.page.locator("#kai-go")).to_have_text("Start on CPU now")
     keep("hub-start-full")
     for group in hub.groups("lea"):
         hub.cancel(group)
-    expect(ana.card("0.5").locator(".when")).to_contain_text("now")  # while the page is open
+    expect(ana.card("0.5").locator(".soon")).to_have_text("now")  # while the page is open
 
 
 @pytest.mark.usefixtures("full")
