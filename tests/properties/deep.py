@@ -1,9 +1,10 @@
 """`python -m tests.properties.deep --seeds 0:2000`: the long form of the property tests.
 
-Every seed is one random cluster: exactness of allocate and of each action that makes room, purity,
+Every seed is one random cluster: allocate, each action that makes room and the cycle against the
+slow reference (once more where groups protect their minimum only, or name topology levels), purity,
 and a life of many cycles under three settings, every law after every plan. Seeds are independent,
-so a run that was cut goes on from the seed that it named last. Ends with 1 if anything was found;
-each finding names its seed.
+so a run that was cut goes on from the seed that it named last, and two can share the work. Ends
+with 1 if anything was found; each finding names its seed.
 """
 
 import argparse
