@@ -204,8 +204,8 @@ class MakingRoom(Search):
             for pod in self.members[key]:
                 place = self.places[pod.key]
                 if place.state in COUNTS_FOR_QUEUE:
-                    self.was.setdefault(pod.key, place)
-                    self.places[pod.key] = Place(PodState.RELEASING, place.node, place.devices)
+                    old = self.was.setdefault(pod.key, place)  # who was moved leaves where it runs
+                    self.places[pod.key] = Place(PodState.RELEASING, old.node, old.devices)
 
     def _ends(self, key: str) -> bool:
         """Say whether a group has been below its minimum for too long, and none of it ended well."""
