@@ -34,6 +34,17 @@ def test_every_difference_from_kai_is_named_with_its_scenario(shared_folder: Pat
     assert named_scenarios() == tagged
 
 
+def test_every_difference_has_a_scenario_that_is_there():
+    rows = [line for line in DIFFERENCES.splitlines() if re.match(r"\| \d+ \|", line)]
+    assert len(rows) == 15
+    for row in rows:
+        shown = row.strip("| ").rpartition("|")[2]
+        ours = re.findall(r"`([a-z/-]+)`", shown)
+        assert ours or re.search(r"(field|rules)-[a-z-]+-\d{3}", shown), row
+        for name in ours:
+            assert (ROOT / "tests" / "scenarios" / f"{name}.yaml").is_file(), name
+
+
 def test_every_addition_of_the_default_policy_is_told():
     plain, default = Policy.conformance(), Policy.default()
     for field in Policy.__struct_fields__:
