@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from scheduler_service.ledger.nodes import CLAIM_PREFIX, NodeTable
+from scheduler_service.ledger.nodes import CLAIM_PREFIX, NO_NODE, NodeTable
 from scheduler_service.ledger.shape import NO_GPU, Shape
 from scheduler_service.planning import fragmentation, static_fit
 from scheduler_service.planning.board import Board
@@ -197,7 +197,7 @@ def _more(board: Board, row: int, shape: Shape) -> tuple[bool, bool]:
         now_here, later_here = claims.room(key, row)
         fits_now, fits_later = fits_now and now_here, fits_later and later_here
         claim = claims.models[key]
-        if not (claims.use[key].now or claims.use[key].later):
+        if claims.use[key].node == NO_NODE:  # else its devices are taken already, once for all
             resource = CLAIM_PREFIX + claim.device_class
             wanted[resource] = wanted.get(resource, 0) + claim.count
     fits_now = fits_now and all(idle.get(name, 0) >= count for name, count in wanted.items())
