@@ -1,7 +1,7 @@
 """A random cluster over many cycles: every law after every plan, and whether it comes to rest."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
@@ -36,14 +36,18 @@ class Run:
         return not self.plans[-1].statements
 
 
-def run(cluster: Cluster, cycles: int = SETTLED_WITHIN) -> Run:
-    """Let the cluster live until a plan does nothing, at most so many cycles."""
+Judge = Callable[[Cluster, Plan], Iterable[str]]
+
+
+def run(cluster: Cluster, cycles: int = SETTLED_WITHIN, also: Judge | None = None) -> Run:
+    """Let the cluster live until a plan does nothing, at most so many cycles; `also`: further laws."""
     lines: list[str] = []
     plans: list[Plan] = []
     for number in range(1, cycles + 1):
         made = plan(Ledger.from_snapshot(cluster.snapshot), cluster.policy, cluster.snapshot.now_ms)
         plans.append(made)
-        lines += [f"cycle {number}: {line}" for line in breaches(cluster, made)]
+        found = [*breaches(cluster, made), *(also(cluster, made) if also else ())]
+        lines += [f"cycle {number}: {line}" for line in found]
         if not made.statements:
             break
         cluster = following(cluster, made)

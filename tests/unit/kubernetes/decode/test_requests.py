@@ -84,6 +84,18 @@ def test_a_sidecar_is_added_and_counts_for_init_containers_after_it() -> None:
     assert before.milli_cpu == 3000
 
 
+@pytest.mark.parametrize(("sidecar_first", "whole"), [(True, 5500), (False, 4500)])
+def test_l004_where_a_sidecar_stands_decides_what_the_pod_asks_for(
+    sidecar_first: bool, whole: int
+) -> None:
+    """Field report L004: main 2, sidecar 1, an init container of 4, overhead 0.5."""
+    sidecar = {**container("s", cpu="1"), "restartPolicy": "Always"}
+    init = container("i", cpu="4")
+    order = [sidecar, init] if sidecar_first else [init, sidecar]
+    request = asked(containers=[container(cpu="2")], initContainers=order, overhead={"cpu": "500m"})
+    assert request.milli_cpu + request.overhead_milli_cpu == whole
+
+
 def test_limits_stand_for_missing_requests() -> None:
     resources = {"limits": {"nvidia.com/gpu": 1, "cpu": "2"}, "requests": {"cpu": "1"}}
     request = asked(containers=[{"name": "c", "resources": resources}])
