@@ -29,6 +29,9 @@ queues:
     gpu: 2
     show_names: false
     leads: ["group:{group}"]
+  leads:
+    gpu: 0
+    subjects: ["group:{group}"]
 """
 
 

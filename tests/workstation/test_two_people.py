@@ -8,8 +8,10 @@ import stat
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
+from kai_jupyter.own_runner import is_running
 from scheduler_service.wire import locate
 from tests.fakes.processes import KAI, until
 
@@ -152,6 +154,46 @@ def test_what_runs_outlives_the_service_and_its_end_is_booked(people):
     go.touch()
     people.ana.becomes("long", "Succeeded")
     assert people.ana.kai("logs", "long").stdout == "after\n"
+
+
+def test_a_queue_takes_only_whom_it_names(people):
+    """Ben writes the leads' queue into his request, and a priority that only a lead may give."""
+    body = {"kind": "batch", "gpu": "0.1", "work": {"command": ["true"]}, "signature": "0" * 64}
+    status, text = people.ben.ask("POST", "/pod-groups", body=body | {"queue": "leads"})
+    assert (status, json.loads(text)["code"]) == (403, "not_your_queue")
+    urgent = body | {"queue": "team", "priority": 5000}
+    status, text = people.ben.ask("POST", "/pod-groups", body=urgent)
+    assert (status, json.loads(text)["code"]) == (422, "bad_priority")
+    assert people.lea.ask("POST", "/pod-groups", body=urgent | {"name": "urgent"})[0] == 201
+    assert people.lea.ask("POST", f"/pod-groups/{people.lea.name}/urgent/cancel", body={})[0] == 200
+
+
+def test_a_notebook_server_brings_its_persons_runner(people):
+    """Nobody types `kai`: a page asks, the server extension answers for its person alone."""
+    server = people.ben.start(
+        *(sys.executable, "-m", "jupyter_server", "--ServerApp.ip=127.0.0.1"),
+        *("--ServerApp.port=0", "--IdentityProvider.token=t", "--no-browser"),
+    )
+    told = (
+        people.ben.home / ".local" / "share" / "jupyter" / "runtime" / f"jpserver-{server.pid}.json"
+    )
+    until(told.exists, "the server listens")
+    url = json.loads(told.read_text())["url"]
+    headers = {"Authorization": "token t"}
+    with httpx.Client(base_url=url, headers=headers, timeout=60) as page:
+        (folder,) = [people.ben.state / "machines" / os.uname().nodename]
+        until(lambda: folder.exists() and is_running(folder), "Ben's runner is there")
+        health = page.get("kai/health").json()
+        assert health["url"] == str(people.machine.socket)
+        process = {"pid": server.pid, "start_ticks": locate.start_ticks(server.pid)}
+        ask = {"kind": "lease", "name": "mine", "gpu": "1", "process": process, "queue": "team"}
+        made = page.post("kai/pod-groups", json=ask)
+        assert made.status_code == 201, made.text
+        assert made.json()["owner"] == people.ben.name
+        people.ben.becomes("mine", "Running")
+        hers = page.get(f"kai/pod-groups/{people.ana.name}/train")
+        assert hers.status_code == 404
+    server.kill()
 
 
 def test_a_second_service_finds_the_first(people):
