@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
+from jupyter_server.utils import ensure_async
 from traitlets.config import Config
 from voila.app import Voila
 
@@ -39,6 +42,30 @@ NOBODY_LOOKS_S = 60
 PORT = 8866
 
 
+class LookedAtKernels(AsyncMappingKernelManager):  # type: ignore[misc, unused-ignore]
+    """Kernels that end some time after the last page left them, busy or not.
+
+    Idleness is not asked: a warm kernel has done nothing for hours when its page comes, and must not be ended then.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)  # type: ignore[no-untyped-call, unused-ignore]
+        self._alone_since: dict[str, float] = {}
+
+    async def cull_kernel_if_idle(self, kernel_id: str) -> None:
+        """End a kernel that no page has been connected to for the whole time. Voila asks not of its warm ones."""
+        is_alone = kernel_id in self and not self._kernel_connections.get(kernel_id, 0)
+        if not is_alone:
+            self._alone_since.pop(kernel_id, None)
+            return
+        since = self._alone_since.setdefault(kernel_id, time.monotonic())
+        if time.monotonic() - since >= self.cull_idle_timeout:
+            del self._alone_since[kernel_id]
+            self.log.info("No page looks at kernel %s any more: it is ended.", kernel_id)
+            ended: Any = self.shutdown_kernel(kernel_id)  # type: ignore[no-untyped-call, unused-ignore]
+            await ensure_async(ended)
+
+
 def settings() -> Config:
     """Return what the dashboard sets; a flag of the command line goes before it."""
     config = Config()
@@ -51,6 +78,7 @@ def settings() -> Config:
     voila.allow_theme_override = "NO"
     voila.extension_denylist = list(LEFT_OUT)
     voila.show_tracebacks = False
+    voila.multi_kernel_manager_class = LookedAtKernels
     voila.preheat_kernel = True
     voila.default_pool_size = 1
     voila.file_allowlist = []
@@ -59,8 +87,6 @@ def settings() -> Config:
     kernels.allowed_message_types = list(PAGE_MAY_SEND)
     kernels.cull_idle_timeout = NOBODY_LOOKS_S
     kernels.cull_interval = NOBODY_LOOKS_S // 4
-    kernels.cull_connected = False
-    kernels.cull_busy = True
     return config
 
 

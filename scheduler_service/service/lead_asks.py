@@ -25,6 +25,7 @@ from scheduler_service.words.units import clock_words, request_text
 
 LONGEST_REASON = 300
 HIGHEST = 1_000_000
+HOLDING = frozenset({"Starting", "Running"})
 OF_A_GROUP = frozenset({"priority", "release", "ask"})
 
 
@@ -111,13 +112,17 @@ def _of_a_group(base: Overlay, ask: LeadAsk, desk: Desk) -> Overlay:
     change = {"group": record.key, "person": record.owner, "queue": record.queue}
     if ask.kind == "priority":
         return _moved(with_changes(base, **change), ask, record)
-    if record.ask.kind not in LEASE_KINDS or state_of(record) not in {"Starting", "Running"}:
+    what = request_text(record.request, len(record.pods))
+    if ask.kind == "ask":
+        wish = f"to change or withdraw {record.name}"
+        if state_of(record) in HOLDING:
+            wish = f"to release {what}"
+        return with_changes(base, **change, text=f"Asks you {wish}", until=None)
+    if record.ask.kind not in LEASE_KINDS or state_of(record) not in HOLDING:
         raise refusal(
             "not_a_lease", f"{record.name} holds no lease.", "End it with Cancel instead."
         )
-    what = request_text(record.request, len(record.pods))
-    text = f"Releases {what}" if ask.kind == "release" else f"Asks you to release {what}"
-    return with_changes(base, **change, text=text, until=None)
+    return with_changes(base, **change, text=f"Releases {what}", until=None)
 
 
 def _moved(base: Overlay, ask: LeadAsk, record: GroupRecord) -> Overlay:

@@ -30,7 +30,16 @@ export function useSection(view: TeamView, stage: BoardStage): HTMLElement {
         )
       : isTable
         ? asTable(view, trans)
-        : chart(view, stage.now, trans),
+        : h(
+            'div',
+            {
+              class: 'scroll',
+              tabindex: 0,
+              role: 'region',
+              'aria-label': trans.__('Use over 24 h')
+            },
+            chart(view, stage.now, trans)
+          ),
     view.use.at.length < 2
       ? null
       : h(

@@ -40,7 +40,9 @@ export function waitingSection(view: TeamView, stage: BoardStage): HTMLElement {
 function waitingRow(row: TeamWaiting, view: TeamView, { trans, now }: BoardStage): HTMLElement {
   const cell = (look: string, ...inside: Child[]): HTMLElement =>
     h('td', { role: 'cell', class: look }, inside);
-  const starts = row.late ? trans.__('%1, late', row.eta_text) : row.eta_text;
+  // The range is the hint; beside so many others the likely time is what is compared.
+  const likely = row.eta_text.replace(/ \(.*\)$/, '');
+  const starts = row.late ? trans.__('%1, late', likely) : likely;
   return h(
     'tr',
     { role: 'row', 'data-key': `waits ${row.group}` },
@@ -59,7 +61,7 @@ function waitingRow(row: TeamWaiting, view: TeamView, { trans, now }: BoardStage
       h('span', { class: 'phone' }, trans.__('waited '), ''),
       duration((now - row.since) / 1000)
     ),
-    cell('num when', unbroken(starts)),
+    h('td', { role: 'cell', class: 'num when', title: row.eta_text }, unbroken(starts)),
     cell('act', view.may_change ? actions(row, trans) : null)
   );
 }
