@@ -9,9 +9,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from scheduler_service.model.pod import PodState
+from scheduler_service.ports import ADMIN, Caller
+from scheduler_service.service.cluster_view import queue_views
 from scheduler_service.service.core import Core
 from scheduler_service.words.group import state_of
+
+EVERYTHING = Caller("kai", scopes=frozenset({ADMIN}))
 
 
 class _Numbers(Collector):
@@ -52,20 +55,23 @@ class _Numbers(Collector):
         return family
 
     def _shares(self) -> Metric:
+        """Return all amounts of every queue together; what is unlimited has no series, and never a 0."""
         family = GaugeMetricFamily(
-            "kai_queue_gpus", "GPUs of a queue: fair share, allocated", labels=["queue", "what"]
+            "kai_queue_gpus",
+            "GPUs of a queue with those below it, now; requested is held and waiting together",
+            labels=["queue", "what"],
         )
-        plan = self._core.overview.plan
-        fair = {} if plan is None else plan.fair_shares
-        for queue, share in sorted(fair.items()):
-            family.add_metric([queue, "fair_share"], share.milli_gpu / 1000)
-        allocated: Counter[str] = Counter()
-        for record in self._core.records:
-            for pod in record.pods:
-                if pod.is_occupied and pod.state is not PodState.RELEASING:
-                    allocated[record.queue] += sum(share.milli for share in pod.devices)
-        for queue, milli in sorted(allocated.items()):
-            family.add_metric([queue, "allocated"], milli / 1000)
+        for view in queue_views(self._core.picture(EVERYTHING)):
+            amounts = {
+                "quota": view.quota.milli_gpu,
+                "limit": view.limit.milli_gpu,
+                "fair_share": view.fair_share.milli_gpu,
+                "allocated": view.allocated.milli_gpu,
+                "requested": view.requested.milli_gpu,
+            }
+            for what, milli in amounts.items():
+                if milli is not None:
+                    family.add_metric([view.name, what], milli / 1000)
         return family
 
 

@@ -113,6 +113,9 @@ def test_the_widget_knows_five_messages_and_ignores_the_rest() -> None:
         await board.feed.first()
         assert board.view["title"] == "Queue default"
         assert board.text == "Queue default: ."
+        shown = board._repr_mimebundle_()  # L092: a saved page is readable without the widget
+        data = shown[0] if isinstance(shown, tuple) else shown
+        assert data["text/plain"] == board.text
         for message in ({"kind": "run", "code": "1/0"}, {"kind": "__class__"}, "look", None, 7):
             board._take(board, message, [])
         assert not board._answering

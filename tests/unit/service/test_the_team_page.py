@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler_service.agent.nvml import Devices, GpuState
 from scheduler_service.api.tables import csv_text
 from scheduler_service.ports import Caller, NotAllowed
+from scheduler_service.service import team
 from scheduler_service.wire.team import LeadAsk, TeamView
 from tests.fakes.bench_service import ANA, BEN, ROOT, Stage
 
@@ -242,5 +244,65 @@ def test_lists_come_as_csv_and_no_name_becomes_a_formula(tmp_path: Path) -> None
         assert queues[1].split(",")[6] == ""  # no limit is no number, and never 0
         for table in ("people", "leases", "use"):
             assert csv_text(page, table).count("\n") >= 1
+
+    lived(tmp_path, story)
+
+
+def test_l099_no_limit_is_no_series_and_the_sums_agree_at_each_level(tmp_path: Path) -> None:
+    tree = """
+queues:
+  top: {gpu: {quota: 4}}
+  team-a: {parent: top, gpu: {quota: 2}}
+  team-b: {parent: top, gpu: {quota: 2, limit: 3}}
+"""
+
+    async def story(stage: Stage) -> None:
+        for owner, queue in ((ANA, "team-a"), (BEN, "team-b")):
+            for number in range(3):
+                await stage.ask(owner, gpu=1, queue=queue, name=f"{queue}-{number}")
+        lines = stage.service.metrics_text().decode().splitlines()
+        found = {}
+        for line in lines:
+            if line.startswith("kai_queue_gpus{"):
+                labels, value = line.rsplit(" ", 1)
+                parts = labels.split('"')
+                found[parts[1], parts[3]] = float(value)
+        assert [key for key in found if key[1] == "limit"] == [("team-b", "limit")]
+        for what in ("allocated", "requested"):
+            assert found["top", what] == found["team-a", what] + found["team-b", what]
+        assert found["top", "allocated"] <= 4
+        page = await stage.service.team(ROOT)
+        for row in page.queues:
+            assert row.allocated / 1000 == found[row.name, "allocated"]
+
+    lived(tmp_path, story, queues=tree)
+
+
+def test_l094_many_changes_at_once_become_a_few_pages_and_the_last_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(team, "TEAM_PAUSE_S", 0.05)
+
+    async def story(stage: Stage) -> None:
+        pages = stage.service.team_events(LEAD)
+        seen = [await anext(pages)]
+
+        async def read() -> None:
+            async for page in pages:
+                seen.append(page)  # noqa: PERF401 - it is looked at meanwhile
+
+        reading = asyncio.ensure_future(read())
+        await stage.ask(ANA, kind="lease", gpu=2, queue="team-a", name="all")
+        for number in range(200):
+            record = stage.service.records.find("ana/all")
+            assert record is not None
+            stage.service.records.put(replace(record, priority=number))
+            stage.service.changes.part("queues")
+            await asyncio.sleep(0)
+        await stage.ask(BEN, kind="lease", gpu=1, queue="team-a", name="last")
+        while not any(row.name == "last" for row in seen[-1].waiting):  # noqa: ASYNC110 - observed, not told
+            await asyncio.sleep(0.01)
+        assert len(seen) < 100
+        reading.cancel()
 
     lived(tmp_path, story)
