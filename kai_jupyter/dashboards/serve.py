@@ -18,6 +18,7 @@ from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelMana
 from jupyter_server.utils import ensure_async
 from traitlets.config import Config
 from voila.app import Voila
+from voila.shutdown_kernel_handler import VoilaShutdownKernelHandler
 
 HERE = Path(__file__).resolve().parent
 NOTEBOOK = HERE / "team.ipynb"
@@ -66,6 +67,13 @@ class LookedAtKernels(AsyncMappingKernelManager):  # type: ignore[misc, unused-i
             await ensure_async(ended)
 
 
+class PageLeaves(VoilaShutdownKernelHandler):  # type: ignore[misc, unused-ignore]
+    """Ends the kernel of a page that goes. The browser sends this last word without the page's own headers."""
+
+    def check_xsrf_cookie(self) -> None:
+        """Ask for no XSRF token: who sends this has signed in, and knows the kernel's unguessable name."""
+
+
 def settings() -> Config:
     """Return what the dashboard sets; a flag of the command line goes before it."""
     config = Config()
@@ -102,6 +110,14 @@ class KaiDashboard(Voila):  # type: ignore[misc, unused-ignore]
         self.notebook_path = str(NOTEBOOK)
         self.root_dir = str(HERE)
         super().initialize(list(argv or ()))
+
+    def init_handlers(self) -> list[Any]:
+        """Let a page that goes end its kernel."""
+        made: list[Any] = super().init_handlers()
+        return [
+            (path, PageLeaves if kind is VoilaShutdownKernelHandler else kind, *more)
+            for path, kind, *more in made
+        ]
 
     def init_settings(self) -> dict[str, Any]:
         """Hold the list of what a page may send, whatever version of Voila runs."""

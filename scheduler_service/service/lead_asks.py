@@ -24,7 +24,6 @@ from scheduler_service.words.group import state_of
 from scheduler_service.words.units import clock_words, request_text
 
 LONGEST_REASON = 300
-HIGHEST = 1_000_000
 HOLDING = frozenset({"Starting", "Running"})
 OF_A_GROUP = frozenset({"priority", "release", "ask"})
 
@@ -111,7 +110,7 @@ def _of_a_group(base: Overlay, ask: LeadAsk, desk: Desk) -> Overlay:
         raise refusal("is_over", f"{record.name} has ended or is ending.", "Nothing is left to do.")
     change = {"group": record.key, "person": record.owner, "queue": record.queue}
     if ask.kind == "priority":
-        return _moved(with_changes(base, **change), ask, record)
+        return _moved(with_changes(base, **change), ask, record, desk)
     what = request_text(record.request, len(record.pods))
     if ask.kind == "ask":
         wish = f"to change or withdraw {record.name}"
@@ -125,20 +124,39 @@ def _of_a_group(base: Overlay, ask: LeadAsk, desk: Desk) -> Overlay:
     return with_changes(base, **change, text=f"Releases {what}", until=None)
 
 
-def _moved(base: Overlay, ask: LeadAsk, record: GroupRecord) -> Overlay:
-    if ask.priority is None or not 0 <= ask.priority <= HIGHEST:
+def _moved(base: Overlay, ask: LeadAsk, record: GroupRecord, desk: Desk) -> Overlay:
+    if ask.place is None:
+        raise refusal("bad_place", "It is not said where to.", "Say first or last.")
+    others = [
+        other
+        for other in desk.records.values()
+        if other.queue == record.queue and other.key != record.key and state_of(other) == "Waiting"
+    ]
+    if state_of(record) != "Waiting" or not others:
         raise refusal(
-            "bad_priority", "This priority is not possible.", f"Write a number from 0 to {HIGHEST}."
+            "nothing_to_change",
+            f"{record.name} waits beside nobody in {record.queue}.",
+            "Look again: it may have started.",
         )
-    if ask.priority == record.priority:
-        raise refusal("nothing_to_change", f"{record.name} has this priority.", "Choose another.")
-    way = "up" if ask.priority > record.priority else "down"
+    first = ask.place == "first"
+    ranks = [other.priority + _age(other, desk) for other in others]
+    orders = [other.order for other in others]
     return with_changes(
         base,
-        priority=ask.priority,
+        priority=max(0, (max(ranks) if first else min(ranks)) - _age(record, desk)),
+        order=min(orders) - 1 if first else max(orders) + 1,
         priority_before=record.priority,
-        text=f"Moves {record.name} {way} in {record.queue}",
+        order_before=record.order,
+        text=f"Puts {record.name} {ask.place} in {record.queue}",
     )
+
+
+def _age(record: GroupRecord, desk: Desk) -> int:
+    """Return the points of priority that waiting has brought a request so far."""
+    policy = desk.config.policy
+    if not policy.age_ms:
+        return 0
+    return min(policy.max_age, (desk.now - record.created_at) // policy.age_ms)
 
 
 # -- about a queue -------------------------------------------------------------------------------

@@ -101,7 +101,7 @@ class Leading(Team, Core):
         """Return the ledger's content as it would be with one overlay more."""
         if overlay.kind == "priority":
             groups = tuple(
-                with_changes(group, priority=overlay.priority)
+                with_changes(group, priority=overlay.priority, created=overlay.order)
                 if group.key == overlay.group
                 else group
                 for group in snapshot.pod_groups
@@ -147,7 +147,7 @@ class Leading(Team, Core):
         if overlay.kind in {"lend", "drain", "cap"}:
             self._lay_over()
         elif record is not None and overlay.kind == "priority":
-            changed = with_changes(record, priority=overlay.priority)
+            changed = with_changes(record, priority=overlay.priority, order=overlay.order)
             self._put(life.told(changed, overlay.at, overlaid.sentence(overlay)))
         elif record is not None and overlay.kind == "release":
             self._release(overlay, record)
@@ -210,10 +210,12 @@ class Leading(Team, Core):
         with as_refusal():
             ended = self.overlays.end(overlay, at=now, by=by, why=why)
         record = self.records.find(overlay.group)
-        is_as_made = record is not None and record.priority == overlay.priority
+        is_as_made = record is not None and record.order == overlay.order
         if overlay.kind == "priority" and record is not None and is_as_made and not record.is_over:
-            back = with_changes(record, priority=overlay.priority_before)
-            self._put(life.told(back, now, f"Its priority is {overlay.priority_before} again"))
+            back = with_changes(
+                record, priority=overlay.priority_before, order=overlay.order_before
+            )
+            self._put(life.told(back, now, "It has its old place again"))
         self._lay_over()
         who = f"{by}: taken back" if by else "Its time is over"
         reason = f" Reason: {why}." if why else ""

@@ -39,6 +39,7 @@ TITLES: Mapping[str, tuple[int, str]] = {
     "unknown_payload": (422, "The payload is not there"),
     "reason_needed": (422, "A reason is needed"),
     "unknown_person": (422, "There is nobody of that name"),
+    "bad_place": (422, "This place is not possible"),
     "bad_loan": (422, "This can not be lent"),
     "nothing_to_change": (409, "Nothing would change"),
     "too_many_live": (429, "Too many requests at a time"),

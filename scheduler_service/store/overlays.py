@@ -38,6 +38,8 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
     milli_gpu: int = 0
     priority: int = 0
     priority_before: int = 0
+    order: int = 0
+    order_before: int = 0
     text: str = ""
     """What was done, as a sentence without the reason."""
     ended_at: int | None = None

@@ -33,7 +33,8 @@ class LeadAsk:
     """The queue that is lent to."""
     until: int | None = None
     """When it ends by itself; lending needs it."""
-    priority: int | None = None
+    place: Literal["first", "last"] | None = None
+    """Where a request is moved among those of its queue that wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

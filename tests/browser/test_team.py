@@ -178,7 +178,7 @@ def test_a_request_is_put_first_and_its_owner_reads_why(page: Page, dashboard: D
     expect(board.locator(".waits tr", has_text="refine").locator("td").first).to_have_text("1")
     service = dashboard.team.service
     view = dashboard.team.call(service.group(_caller("kim"), "kim", "refine"))
-    assert view.position == 1
+    assert dashboard.overlay("priority").text == "Puts refine first in team-b"
     assert any("Demo for the visitors" in note for note in view.notes)
     assert any("Demo for the visitors" in text for text in dashboard.told("kim"))
 

@@ -212,7 +212,7 @@ export type LeadAsk = {
   readonly gpu?: string | number | null;
   readonly to?: string | null;
   readonly until?: number | null;
-  readonly priority?: number | null;
+  readonly place?: 'first' | 'last' | null;
 };
 
 /** A lease that is held. */
@@ -626,7 +626,7 @@ export const SHAPES: Readonly<Record<string, Readonly<Record<string, Shape>>>> =
   GangRow: { group: 'string', name: 'string', who: 'string', queue: 'string', workers: 'number', running: 'number', state: 'string', word: 'string', tone: { words: ['mute', 'wait', 'run', 'ok', 'stop'] }, icon: 'string', sentence: 'string' },
   Health: { ok: 'boolean', ready: 'boolean', version: 'string', backend: 'string', simulated: 'boolean', rev: 'number', devices_text: 'string', notes: { list: 'string' } },
   Holder: { namespace: 'string', name: 'string', who: 'string', mine: 'boolean', queue: 'string', milli: 'number', memory_mib: { any: ['number', 'null'] }, releasing: 'boolean' },
-  LeadAsk: { kind: { words: ['priority', 'cap', 'release', 'ask', 'lend', 'drain'] }, queue: 'string', reason: 'string', group: { any: ['string', 'null'] }, person: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, to: { any: ['string', 'null'] }, until: { any: ['number', 'null'] }, priority: { any: ['number', 'null'] } },
+  LeadAsk: { kind: { words: ['priority', 'cap', 'release', 'ask', 'lend', 'drain'] }, queue: 'string', reason: 'string', group: { any: ['string', 'null'] }, person: { any: ['string', 'null'] }, gpu: { any: ['string', 'number', 'null'] }, to: { any: ['string', 'null'] }, until: { any: ['number', 'null'] }, place: { any: [{ words: ['first', 'last'] }, 'null'] } },
   LeaseRow: { group: 'string', name: 'string', who: 'string', queue: 'string', holds: 'number', since: 'number', idle_ms: { any: ['number', 'null'] } },
   LogLine: { seq: 'number', at: 'number', rank: 'number', stream: { words: ['stdout', 'stderr'] }, text: 'string' },
   LogPage: { lines: { list: { is: 'LogLine' } }, next: 'number', dropped: 'number', ended: 'boolean', facts: { map: 'number' } },

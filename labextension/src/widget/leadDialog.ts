@@ -51,21 +51,21 @@ function placed(
   view: TeamView,
   where: 'first' | 'last'
 ): Matter {
-  const others = view.waiting.filter(row => row.queue === queue && !groups.includes(row.group));
-  const priorities = others.map(row => row.priority);
   const own = view.waiting.filter(row => groups.includes(row.group));
   const isFirst = where === 'first';
-  const priority = isFirst
-    ? Math.max(0, ...priorities) + 1
-    : Math.max(0, Math.min(...priorities) - 1);
   const name = own.map(row => words.__('%1 of %2', row.name, row.who)).join(', ');
   return {
     title: isFirst
       ? words.__('Put %1 first in %2?', name, queue)
       : words.__('Put %1 last in %2?', name, queue),
-    about: words.__('Its priority becomes %1. It counts inside %2 only.', priority, queue),
+    about: isFirst
+      ? words.__(
+          'It starts before the others that wait in %1. What runs in the queue at a lower priority may be stopped for it; that is shown here.',
+          queue
+        )
+      : words.__('It starts after the others that wait in %1.', queue),
     verb: isFirst ? words.__('Put first') : words.__('Put last'),
-    wishes: groups.map(group => ({ kind: 'priority', queue, group, priority, reason: '' })),
+    wishes: groups.map(group => ({ kind: 'priority', queue, group, place: where, reason: '' })),
     fields: [],
     hint: words.__('You can take it back at any time.')
   };

@@ -10,6 +10,7 @@ import pytest
 
 from scheduler_service.ports import Caller, NotAllowed, NotFound, RefusedRequest
 from scheduler_service.wire.events import Notice
+from scheduler_service.wire.pod_group import Cancel
 from scheduler_service.wire.team import ChangeView, LeadAsk, Undo
 from tests.fakes.bench_service import ANA, BEN, ROOT, Stage
 
@@ -62,7 +63,7 @@ def test_only_who_leads_the_queue_may_change_it(tmp_path: Path, kind: str) -> No
     async def story(stage: Stage) -> None:
         view = await stage.ask(BEN, kind="lease", gpu=1, queue="team-b")
         more = {"group": f"ben/{view.name}", "person": "ben", "gpu": 1, "to": "team-a"}
-        ask = LeadAsk(kind=kind, queue="team-b", reason="because", priority=1, **more)  # type: ignore[arg-type]
+        ask = LeadAsk(kind=kind, queue="team-b", reason="because", place="first", **more)  # type: ignore[arg-type]
         for door in (stage.service.change, stage.service.what_if):
             for caller in (LEAD, BEN):
                 with pytest.raises(NotAllowed):
@@ -263,13 +264,13 @@ def test_a_request_is_moved_in_its_queue_and_back_and_its_owner_reads_why(tmp_pa
             await stage.ask(BEN, kind="lease", gpu=1, queue="team-a", name=name)
         first = await stage.view(BEN, "second")
         assert first.position == 2
-        made = await change(stage, kind="priority", group="ben/second", priority=101)
+        made = await change(stage, kind="priority", group="ben/second", place="first")
         moved = await stage.view(BEN, "second")
         assert moved.position == 1
         assert any("Deadline of the report" in note for note in moved.notes)
         assert any("Deadline of the report" in entry.text for entry in moved.timeline)
         (notice,) = [n for n in told(stage, "ben") if n.kind == "lead"]
-        assert "mira: Moves second up in team-a. Deadline of the report." in notice.text
+        assert "mira: Puts second first in team-a. Deadline of the report." in notice.text
         await stage.service.undo(LEAD, made.id, Undo())
         await stage.turn()
         back = await stage.view(BEN, "second")
@@ -315,11 +316,53 @@ def test_a_change_is_undone_by_a_lead_of_its_queue_only_and_once(tmp_path: Path)
 
 def test_a_change_of_a_request_that_is_over_ends_by_itself(tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
-        await stage.ask(BEN, gpu=1, queue="team-a", name="short")
-        (order,) = await stage.start(BEN)
-        await change(stage, kind="priority", group="ben/short", priority=60)
-        await stage.end(order, BEN)
+        for name in ("filler", "other", "short"):
+            await stage.ask(BEN, kind="lease", gpu=1, queue="team-a", name=name)
+        await change(stage, kind="priority", group="ben/short", place="first")
+        await stage.service.cancel(BEN, "ben", "short", Cancel())
         await stage.pass_s(1)
         assert stage.service.overlays.in_force() == ()
 
-    lived(tmp_path, story)
+    lived(tmp_path, story, devices="1x24GiB")
+
+
+def test_who_is_put_first_is_first_also_before_one_that_waited_long(
+    tmp_path: Path,
+) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.ask(ANA, gpu=1, queue="team-a", name="runs", preemptible=False)
+        await stage.start(ANA)
+        await stage.ask(BEN, gpu=1, queue="team-a", name="old")
+        await stage.pass_s(3 * 3600)
+        await stage.ask(BEN, gpu=1, queue="team-a", name="new")
+        assert (await stage.view(BEN, "new")).position == 2
+        ask = LeadAsk(kind="priority", queue="team-a", group="ben/new", place="first", reason="x")
+        seen = await stage.service.what_if(LEAD, ask)
+        made = await change(stage, kind="priority", group="ben/new", place="first")
+        assert (await stage.view(BEN, "new")).position == 1
+        assert seen.headline == "Nothing changes at once."
+        await stage.restart()
+        assert (await stage.view(BEN, "new")).position == 1
+        await stage.service.undo(LEAD, made.id, Undo())
+        await stage.turn()
+        assert (await stage.view(BEN, "new")).position == 2
+        last = await change(stage, kind="priority", group="ben/old", place="last")
+        assert last.text == "Puts old last in team-a"
+        assert (await stage.view(BEN, "old")).position == 2
+
+    lived(tmp_path, story, devices="1x24GiB")
+
+
+def test_the_planner_says_beforehand_whom_it_stops_when_one_is_put_first(tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        await stage.ask(ANA, gpu=1, queue="team-a", name="runs", priority=50)
+        await stage.start(ANA)
+        await stage.ask(BEN, gpu=1, queue="team-a", name="old")
+        await stage.pass_s(3 * 3600)  # it has aged; nobody is stopped for that
+        await stage.ask(BEN, gpu=1, queue="team-a", name="new")
+        ask = LeadAsk(kind="priority", queue="team-a", group="ben/new", place="first", reason="x")
+        seen = await stage.service.what_if(LEAD, ask)
+        assert [line.partition(" (")[0] for line in seen.pays] == ["ana"]
+        assert (await stage.view(ANA, "runs")).state == "Running"
+
+    lived(tmp_path, story, devices="1x24GiB")
