@@ -22,7 +22,9 @@ LOCK_FILE = re.compile(r"(^|/)(requirements/[^/]+\.(txt|in)|[^/]*lock\.json|[^/]
 ADDRESS = re.compile(
     r"\b(https?|git|ssh|file)(\+\w+)?://|\bresolved\b|--(index|find)", re.IGNORECASE
 )
-GENERATED = re.compile(r"(^|/)(generated|node_modules)/|\.generated\.|\.min\.|/api/schema\.ts$")
+GENERATED = re.compile(
+    r"(^|/)(generated|node_modules)/|\.generated\.|\.min\.|(^|/)src/api/schema\.ts$"
+)
 
 
 def main() -> int:

@@ -12,6 +12,9 @@ from scheduler_service.wire.team import ChangeView, LeadAsk, Undo, WhatIfView
 class ClusterLead(ClusterCore):
     """The lead's side of a cluster's door: the page is there, changes are made on the objects."""
 
+    clock_s = 5.0
+    """Revisions are worked out for the other stream only; the page is made anew so often while somebody looks."""
+
     async def what_if(self, caller: Caller, ask: LeadAsk) -> WhatIfView:
         """Refuse, with where it is done."""
         raise self._refused(caller, ask.queue)

@@ -31,6 +31,7 @@ class Team(Looking):
     """The page of those who answer for queues."""
 
     may_change = False
+    clock_s = CLOCK_S
     _promises: dict[str, Promise] | None = None
 
     def standing_of(self, record: GroupRecord) -> Standing:
@@ -97,7 +98,7 @@ class Team(Looking):
                 before = page
                 yield page
             await asyncio.sleep(TEAM_PAUSE_S)
-            await self.changes.wait_after(rev, CLOCK_S)
+            await self.changes.wait_after(rev, self.clock_s)
 
     def sample_now(self) -> Sample:
         """Return how all queues stand, to be kept for the lines of the page."""
