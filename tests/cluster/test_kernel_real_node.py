@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,6 +27,19 @@ SLOW_S = 600
 WHERE = "import os; print(os.environ['KAI_POD'], os.environ['NVIDIA_VISIBLE_DEVICES'], os.getpid())"
 KERNEL = {"amount": "1", "preemptible": True, "grace": 1}
 """The default queue guarantees nothing, so only what may be taken back starts there."""
+SERVER = """
+import asyncio, json, sys
+from jupyter_client.multikernelmanager import AsyncMultiKernelManager
+async def main():
+    server = AsyncMultiKernelManager()
+    server.connection_dir = sys.argv[1]
+    kernel = server.get_kernel(await server.start_kernel(kernel_name="pod"))
+    told = [kernel.kernel_id, kernel.connection_file, kernel.provisioner.holding]
+    print(json.dumps(told), flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+"""A Jupyter server to be killed: it starts a kernel and tells of it."""
 Run = Callable[..., Any]
 
 
@@ -94,9 +109,8 @@ def ana(place: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 @asynccontextmanager
-async def cells(kernel: Any) -> AsyncIterator[Run]:
+async def cells(client: AsyncKernelClient) -> AsyncIterator[Run]:
     """Give what runs a cell and returns what it printed."""
-    client: AsyncKernelClient = kernel.client()
     client.start_channels()
     await client.wait_for_ready(timeout=SLOW_S)
 
@@ -122,7 +136,7 @@ def test_it_runs_is_interrupted_and_restarted_and_gives_its_gpu_back(ana: Ana) -
     async def story() -> str:
         server = ana.server()
         kernel: Any = server.get_kernel(await server.start_kernel(kernel_name="pod"))
-        async with cells(kernel) as run:
+        async with cells(kernel.client()) as run:
             pod, device, pid = (await run(WHERE)).split()
             assert ana.pods() == [pod]
             assert device.startswith("GPU-real-")
@@ -138,7 +152,7 @@ def test_it_runs_is_interrupted_and_restarted_and_gives_its_gpu_back(ana: Ana) -
             assert secret.decode() not in objects, "no key is in an object of the cluster"
         for now in (False, True):
             await kernel.restart_kernel(now=now)
-            async with cells(kernel) as run:
+            async with cells(kernel.client()) as run:
                 after = (await run(WHERE)).split()
                 assert after[:2] == [pod, device], "the pod and its GPU stay"
                 assert after[2] != pid
@@ -151,28 +165,34 @@ def test_it_runs_is_interrupted_and_restarted_and_gives_its_gpu_back(ana: Ana) -
 
 
 def test_the_server_after_a_killed_one_takes_its_kernel_up(ana: Ana) -> None:
+    killed = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(ana.folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert killed.stdout is not None
+    try:
+        kernel_id, connection_file, lease = json.loads(killed.stdout.readline())
+    finally:
+        killed.kill()
+        killed.wait()
+
     async def story() -> None:
-        server = ana.server()
-        kernel_id = await server.start_kernel(kernel_name="pod")
-        kernel: Any = server.get_kernel(kernel_id)
-        async with cells(kernel) as run:
+        client = AsyncKernelClient()
+        client.load_connection_file(connection_file)
+        async with cells(client) as run:
             await run("y = 7")
         record = KernelRecord(
             kernel_id=kernel_id,
             kernel_name="pod",
             root="/",
             server=Process(pid=1, start_ticks=1),
-            connection_file=kernel.connection_file,
-            lease=kernel.provisioner.holding,
+            connection_file=connection_file,
+            lease=tuple(lease),
         )
-        # Killed: it tells nobody anything.
-        kernel.provisioner._stop_watching()
-        kernel.provisioner.process.close()
         later, host = ana.server(), KernelHost.alone()
         host.returning[kernel_id] = record
         kernel_host.serve(later, host)
         await later.start_kernel(kernel_name="pod", kernel_id=kernel_id)
-        async with cells(later.get_kernel(kernel_id)) as run:
+        async with cells(later.get_kernel(kernel_id).client()) as run:
             assert await run("print(y)") == "7"
         await later.shutdown_all()
         await host.close()
@@ -205,7 +225,7 @@ def test_who_takes_the_request_back_gets_the_kernel_here_without_a_gpu(ana: Ana)
         assert waits.state == "Waiting"
         await ana.cancel(waits)
         kernel: Any = server.get_kernel(await starting)
-        async with cells(kernel) as run:
+        async with cells(kernel.client()) as run:
             assert await run("import os; print(os.environ.get('KAI_POD'))") == "None"
         await server.shutdown_all()
         await ana.cancel(held)
@@ -223,7 +243,7 @@ def test_a_kernel_waits_for_its_gpu_and_starts_by_itself(ana: Ana) -> None:
         await ana.group(lambda group: group.kind == "kernel" and group.position == 1)
         await ana.cancel(held)
         kernel: Any = server.get_kernel(await starting)
-        async with cells(kernel) as run:
+        async with cells(kernel.client()) as run:
             assert (await run(WHERE)).split()[0] in ana.pods()
         await server.shutdown_all()
 
