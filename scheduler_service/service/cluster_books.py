@@ -69,6 +69,11 @@ class ClusterRecords:
             if found is not None:
                 yield found
 
+    def namespaces(self) -> set[str]:
+        """Return where groups are, or lately were: who may see those may see how the last of them ended."""
+        known = (*self._world.stores.groups, *self.awaited, *self._gone)
+        return {key.partition("/")[0] for key in known}
+
     def live(self) -> list[GroupRecord]:
         """Return the groups that are not over."""
         found = (self.find(key) for key in [*self._world.told.groups])

@@ -68,7 +68,7 @@ def opened(
     rights = Rights(
         client,
         queues=lambda: stores.queues,
-        namespaces=lambda: [key.partition("/")[0] for key in stores.groups],
+        namespaces=lambda: iter(service.records.namespaces()),
     )
     parts = ClusterParts(
         scheduler=scheduler,

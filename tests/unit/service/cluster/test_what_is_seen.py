@@ -243,6 +243,8 @@ def test_what_was_deleted_is_remembered_for_a_while() -> None:
         gone = await stage.service.group(ANA, "a", "train")
         assert (gone.state, gone.pods[0].name) == ("Cancelled", "train-0")
         assert gone.gpu_seconds == 3300
+        assert not stage.cluster.stores.groups
+        assert stage.service.records.namespaces() == {"a"}, "whose rights are asked about still"
 
     told(story)
 
