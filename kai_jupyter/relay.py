@@ -163,7 +163,8 @@ class Relay:
         """Tell every page something that the service does not know of."""
         passed = now_ms() - (self.known.heard_at or now_ms())
         said = {"kind": "update", "rev": self.known.rev, "now": self.known.now + passed}
-        self._broadcast({**said, "groups": [], "removed": [], "notices": [notice]})
+        nothing: Message = {"groups": [], "removed": [], "queues": None, "nodes": None}
+        self._broadcast({**said, **nothing, "notices": [notice]})
 
     def retry(self) -> None:
         """Try the service now instead of at the next turn."""

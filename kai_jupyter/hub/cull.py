@@ -141,7 +141,7 @@ class Culler:
         self, step: Step, server: Server, own: list[PodGroupView], rule: Rule, *, idle_s: float
     ) -> None:
         if step is Step.STOP:
-            await self.hub.request("DELETE", server.api)
+            (await self.hub.request("DELETE", server.api)).raise_for_status()
         elif step is Step.RELEASE:
             for view in (view for view in own if view.kind in LEASE_KINDS):
                 reason = f"Idle for {round(idle_s / 60)} min."
@@ -151,7 +151,7 @@ class Culler:
             limit_s = (rule.release_s if is_gpu else rule.stop_s) or 0
             text = warning_of(step, idle_s, limit_s - idle_s)
             path = f"{server.url.lstrip('/')}kai/notices"
-            await self.proxy.post(path, json={"text": text})
+            (await self.proxy.post(path, json={"text": text})).raise_for_status()
 
 
 def _is_of(view: PodGroupView, server: Server, kernels: set[str]) -> bool:

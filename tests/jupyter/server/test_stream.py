@@ -69,6 +69,8 @@ async def test_a_warning_of_the_hub_reaches_the_page(jp_ws_fetch, jp_fetch, api,
     assert answer.code == 204
     assert [(notice["kind"], notice["text"]) for notice in told["notices"]] == [("idle", text)]
     assert told["rev"] == kai.relay.known.rev
+    submit(api, "train")
+    assert set(told) == set(await message(page, "update")), "the page checks the shape"
     page.close()
 
 
