@@ -55,7 +55,7 @@ class Unfit:
     def never(self, pods: Iterable[int]) -> NeverFits | None:
         """Return what one of the pods asks for and no node has at all, whatever else is in the way."""
         ledger = self.board.ledger
-        for number in sorted({ledger.pods.shape[pod] for pod in pods}):
+        for number in dict.fromkeys(ledger.pods.shape[pod] for pod in pods):  # in their order
             for need in _needs(ledger.shapes.shapes[number]):
                 largest = self._most_offered(need)
                 is_unknown = need.resource == "gpu_memory" and not largest
