@@ -179,8 +179,9 @@ def page(context: BrowserContext) -> Iterator[Page]:
     errors: list[str] = []
 
     def heard(message: ConsoleMessage) -> None:
-        if message.type == "error" and not _is_known(message.text):
-            errors.append(f"{message.text} ({message.location.get('url')})")
+        text = f"{message.text} ({message.location.get('url')})"
+        if message.type == "error" and not _is_known(text):
+            errors.append(text)
 
     def failed(error: Error) -> None:
         if not _is_known(str(error)):
@@ -195,7 +196,9 @@ def page(context: BrowserContext) -> Iterator[Page]:
 def _is_known(text: str) -> bool:
     # A kernel that did not start answers its socket so; JupyterLab makes the dialog of it.
     is_refused_kernel = "/channels?session_id=" in text and "response code: 500" in text
-    return is_refused_kernel or any(known in text for known in KNOWN)
+    # A hub's page of a start that was refused has the status of the refusal.
+    is_refused_start = "/hub/spawn-pending/" in text and "status of 403" in text
+    return is_refused_kernel or is_refused_start or any(known in text for known in KNOWN)
 
 
 @pytest.fixture
