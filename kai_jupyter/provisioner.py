@@ -279,6 +279,7 @@ class KaiProvisioner(LocalProvisioner):
         if in_pod is not None:
             in_pod.lost()
         if in_pod is not None or await self.poll() is None:
+            self._watching = None  # this task, which the kernel's cleanup would end with the shutdown it waits for
             await end_kernel(kernel, str(self.kernel_id))
 
     async def _ended_within(self, grace_s: float) -> None:
