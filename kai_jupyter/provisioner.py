@@ -240,7 +240,7 @@ class KaiProvisioner(LocalProvisioner):
             await lease.ask(await self._wanted(environment.get("JPY_SESSION_NAME", "")))
         self._changed()
         if not await lease.granted(start_s=self.start_timeout if self.pod else None):
-            self._is_on_cpu = True
+            self._is_on_cpu, self._lease = True, None  # nothing is left to hold, or to lose
             self.log.info("kai: kernel %s starts without a GPU, as asked", self.kernel_id)
             return None
         return lease.view

@@ -18,7 +18,7 @@ from jupyter_client.multikernelmanager import AsyncMultiKernelManager
 from kai_jupyter import kernel_host
 from kai_jupyter.kernel_host import KernelHost
 from kai_jupyter.kernel_records import KernelRecord
-from scheduler_service.wire.pod_group import Process
+from scheduler_service.wire.pod_group import PodGroupView, Process, Submit
 from tests.cluster.notebook_bed import Desk, desk, notebook
 from tests.cluster.testbed.cluster import Cluster
 from tests.cluster.testbed.real_node import RealNode
@@ -85,6 +85,19 @@ class Ana:
         return [
             pod["metadata"]["name"] for pod in found if not pod["metadata"].get("deletionTimestamp")
         ]
+
+    async def group(self, right: Callable[[PodGroupView], bool]) -> PodGroupView:
+        """Return the live group of hers that `right` says yes of, as soon as there is one."""
+        async with asyncio.timeout(SLOW_S):
+            while True:
+                listed = await asyncio.to_thread(self.client.groups, mine=True)
+                for group in listed.items:
+                    if not group.ended_at and right(group):
+                        return group
+                await asyncio.sleep(0.2)
+
+    async def cancel(self, group: PodGroupView) -> None:
+        await asyncio.to_thread(self.client.cancel, group.namespace, group.name)
 
 
 @pytest.fixture
@@ -195,5 +208,41 @@ def test_a_pod_that_is_taken_away_ends_its_kernel_and_nothing_starts_it_again(an
             while kernel_id in server:  # noqa: ASYNC110 - nobody is told of it
                 await asyncio.sleep(0.1)
         assert ana.pods() == []
+
+    asyncio.run(story())
+
+
+def test_who_takes_the_request_back_gets_the_kernel_here_without_a_gpu(ana: Ana) -> None:
+    async def story() -> None:
+        ask = Submit(kind="lease", gpu=4, preemptible=True, grace_s=0)
+        await asyncio.to_thread(ana.client.submit, ask)
+        held = await ana.group(lambda group: group.state == "Running")
+        server = ana.server()
+        starting = asyncio.ensure_future(server.start_kernel(kernel_name="pod"))
+        waits = await ana.group(lambda group: group.kind == "kernel" and group.position == 1)
+        assert waits.state == "Waiting"
+        await ana.cancel(waits)
+        kernel: Any = server.get_kernel(await starting)
+        async with cells(kernel.client()) as run:
+            assert await run("import os; print(os.environ.get('KAI_POD'))") == "None"
+        await server.shutdown_all()
+        await ana.cancel(held)
+
+    asyncio.run(story())
+
+
+def test_a_kernel_waits_for_its_gpu_and_starts_by_itself(ana: Ana) -> None:
+    async def story() -> None:
+        ask = Submit(kind="lease", gpu=4, preemptible=True, grace_s=0)
+        await asyncio.to_thread(ana.client.submit, ask)
+        held = await ana.group(lambda group: group.state == "Running")
+        server = ana.server()
+        starting = asyncio.ensure_future(server.start_kernel(kernel_name="pod"))
+        await ana.group(lambda group: group.kind == "kernel" and group.position == 1)
+        await ana.cancel(held)
+        kernel: Any = server.get_kernel(await starting)
+        async with cells(kernel.client()) as run:
+            assert (await run(WHERE)).split()[0] in ana.pods()
+        await server.shutdown_all()
 
     asyncio.run(story())

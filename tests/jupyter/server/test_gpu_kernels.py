@@ -149,9 +149,11 @@ def execute(code):
     }
 
 
+@pytest.mark.parametrize("wanted", [{"amount": "1", "grace": 0}])
 async def test_who_cancels_the_wait_gets_the_same_kernel_without_a_gpu(
     queued, service, jp_fetch, jp_serverapp
 ):
+    """It stays for good: with no grace, one that is ended as if it had lost a GPU ends while this looks."""
     kernel, request = await queued()
     path = ("kai", "pod-groups", request.namespace, request.name, "cancel")
     await jp_fetch(*path, method="POST", body="{}")
@@ -165,6 +167,7 @@ async def test_who_cancels_the_wait_gets_the_same_kernel_without_a_gpu(
     await kernel.connect()
     assert "devices: None" in await kernel.run(DEVICES)
     assert [view.state for view in await leases(service, kernel)] == ["Cancelled"]
+    assert jp_serverapp.kernel_manager.get_kernel(kernel.id).provisioner.holding is None
     kernel.close()
 
 
