@@ -80,6 +80,9 @@ def submit(
     Follows it to its end. Ctrl-C leaves it queued or running and says how to come back.
     """
     env = _environment(asked.pop("variables"))
+    _signature(
+        Work(command=command)
+    )  # a key that can not be used is told before anything is started
     with service(start=True) as client:
         ask = _request(client, command, env, asked)
         view = client.submit(ask, idempotency_key=idempotency_key)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.process
 
 DOCUMENT = document()
 ME = {"pid": os.getpid(), "start_ticks": locate.start_ticks(os.getpid())}
-STREAMS = {"/api/v1/events"}
+STREAMS = {"/api/v1/events", "/api/v1/team/events"}
 OPERATIONS = [
     pytest.param(path, method, operation, id=f"{method.upper()} {path}")
     for path, operations in DOCUMENT["paths"].items()
@@ -116,7 +116,7 @@ def path_of(path: str) -> st.SearchStrategy:
 
     def fill(values: tuple[str, str]) -> str:
         namespace, name = (quote(value, safe="") for value in values)
-        return path.format(namespace=namespace, name=name, incarnation=name)
+        return path.format(namespace=namespace, name=name, incarnation=name, cell=name, number=name)
 
     return filled.map(fill)
 

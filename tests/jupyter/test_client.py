@@ -41,7 +41,14 @@ def test_both_clients_offer_the_same(api):
     waiting = {n for n, _ in inspect.getmembers(AsyncKaiClient, inspect.isfunction) if n[0] != "_"}
 
     assert blocking - waiting == set()
-    assert waiting - blocking == {"connect", "ensure_runner", "forget", "raw", "events_json"}
+    assert waiting - blocking == {
+        "connect",
+        "ensure_runner",
+        "events_json",
+        "forget",
+        "raw",
+        "team_pages",
+    }
 
 
 def test_a_round_of_requests(api):

@@ -13,6 +13,7 @@ from scheduler_service.model.pod import Pod, PodAffinity, PodRequest, PodState
 from scheduler_service.model.pod_group import PodGroup
 from scheduler_service.model.policy import Policy
 from scheduler_service.model.queue import Queue
+from scheduler_service.model.reasons import AffinityUnmet, NoMatchingNode
 from scheduler_service.model.resources import QueueShare
 from scheduler_service.planning.board import Board
 from scheduler_service.planning.cycle import ACTION_TABLE, plan
@@ -74,9 +75,23 @@ def with_a_rule(snapshot):
     )
 
 
+SUSPECTED = AffinityUnmet(anti=True, topology_key="node")
+BY_RULES = NoMatchingNode("its rules leave none of those with room")
+
+
 def told(made):
-    """Return what each group that waits is told, but the one that only turns short cuts off."""
-    return {item.group: item.by_action for item in made.waiting if item.group != "z/gated"}
+    """Return what each group that waits is told, but the one that only turns short cuts off.
+
+    Where resources are not it, rules about other pods are suspected as soon as somebody has one: that one has.
+    """
+    return {
+        item.group: tuple(
+            (action, tuple(BY_RULES if reason == SUSPECTED else reason for reason in reasons))
+            for action, reasons in item.by_action
+        )
+        for item in made.waiting
+        if item.group != "z/gated"
+    }
 
 
 def sums(snapshot, policy):
