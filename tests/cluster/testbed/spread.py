@@ -19,6 +19,7 @@ REAL_NODE = "real node"
 WITH_REAL_NODE = frozenset(
     {
         "test_api_real_node.py",
+        "test_companion_real_node.py",
         "test_deploy_real.py",
         "test_kernel_real_node.py",
         "test_sdk_real_node.py",
