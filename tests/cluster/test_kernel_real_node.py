@@ -60,7 +60,8 @@ class Ana:
 
     def __init__(self, place: Desk, folder: Path, patch: pytest.MonkeyPatch) -> None:
         self.desk, self.folder = place, folder
-        self.client = notebook(place, folder, patch).client
+        self.session = notebook(place, folder, patch)
+        self.client = self.session.client
         patch.setenv("JUPYTER_PATH", str(folder / "jupyter"))
         spec = folder / "jupyter" / "kernels" / "pod"
         spec.mkdir(parents=True)
@@ -102,7 +103,9 @@ class Ana:
 
 @pytest.fixture
 def ana(place: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ana]:
-    yield Ana(place, tmp_path, monkeypatch)
+    found = Ana(place, tmp_path, monkeypatch)
+    yield found
+    found.session.close()
     place.cluster.admin.wait_for(
         place.pods, lambda left: not left, "no pod is left of a kernel", fail_safe_s=SLOW_S
     )
