@@ -43,7 +43,7 @@ class ClusterRecords:
         self._gone: OrderedDict[str, GroupRecord] = OrderedDict()
         self._ends: dict[str, Ending] = {}
         self.awaited: dict[str, GroupRecord] = {}
-        """Groups whose objects were just made and are not followed yet."""
+        """Groups whose objects were just made and are not in the book yet."""
         cluster.listen("pods", self._pod_changed)
         cluster.listen("groups", self._group_changed)
         cluster.listen("nodes", self._node_changed)
@@ -177,16 +177,15 @@ class ClusterRecords:
         if new is None:
             self._let_go(key, either)
         elif old is None:
-            self.awaited.pop(key, None)
             self._ends.pop(key, None)
             last = self._gone.pop(key, None)
-            if (
-                last is not None
-            ):  # until a pod of the new one is seen: it may be the old one, made once more
+            # Until a pod of the new one is seen: it may be the old one, made once more.
+            if last is not None:
                 _keep(self._shrinking, key, last)
         self.mark(key)
 
     def _let_go(self, key: str, raw: RawPodGroup) -> None:
+        self.awaited.pop(key, None)
         members = self._members(key)
         last = self._shrinking.pop(key, None)
         if members or last is None:
@@ -215,6 +214,7 @@ class ClusterRecords:
                 known = self._world.told.pods.get(event.key)
                 self.mark("" if known is None else known.group)
             elif isinstance(event, events.PodGroupAdded | events.PodGroupChanged):
+                self.awaited.pop(event.group.key, None)
                 self.mark(event.group.key)
 
 

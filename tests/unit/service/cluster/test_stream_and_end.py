@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from scheduler_service.backends.kubernetes.workloads.creator import Creator
+from scheduler_service.model.pod import PodRequest
 from scheduler_service.ports import Caller, RefusedRequest
+from scheduler_service.service.cluster_records import expected
 from scheduler_service.wire.events import StreamEvent
 from scheduler_service.wire.pod_group import Cancel, ClusterAsk, Submit
 from tests.fakes.cluster_service import ClusterStage, names, running_pod
@@ -123,6 +125,32 @@ def test_a_group_that_grouping_made_once_more_is_still_the_one_that_was_ended(
         await stage.turn()
         gone = await stage.service.group(ANA, "a", "train")
         assert (gone.state, gone.word) == ("Cancelled", "Cancelled")
+
+    told(story)
+
+
+def test_a_request_is_there_while_its_group_is_seen_and_not_entered_yet() -> None:
+    """Its group may be told before a turn takes it into the book: who asked must not hear that it is unknown."""
+
+    async def story(stage: ClusterStage) -> None:
+        records = stage.service.records
+        asked = expected(
+            ANA.user, Submit(gpu=1), PodRequest(), key="a/train", now=stage.service.clock()
+        )
+        records.expect(asked)
+        for step in (lambda: None, lambda: stage.put("groups", group("train"))):
+            step()
+            found = records.find("a/train")
+            assert found is not None
+            assert found.owner == ANA.user
+        await stage.turn()
+        entered = records.find("a/train")
+        assert entered is not None
+        assert entered is not asked
+        assert not records.awaited
+        stage.drop("groups", "a/train")
+        await stage.turn()
+        assert "a/train" not in records.awaited
 
     told(story)
 
