@@ -46,6 +46,7 @@ def test_all_of_a_node_ends_with_who_started_it(tmp_path: Path) -> None:
     """Pods' own processes have no parent that we know; their namespace ends with its first one."""
     starter = start(tmp_path, *ALONE)
     wait_until(lambda: len(naming(tmp_path)) == 5, "both have a process in a namespace of its own")
+    wait_until(lambda: len(in_place(tmp_path)) == 2, "they run what they were started for")
     starter.kill()
     starter.wait()
     wait_until(lambda: not naming(tmp_path), "they are gone")
@@ -113,6 +114,17 @@ def in_groups(run: int) -> list[str]:
     for group in Path("/sys/fs/cgroup").glob(f"**/{CGROUP}{run}/**/cgroup.procs"):
         with suppress(OSError):  # groups come and go while we look
             found += group.read_text().split()
+    return found
+
+
+def in_place(folder: Path) -> list[int]:
+    """Return those that are past the program that sets their namespace up, and ties them to its end."""
+    sleeper = f"{sys.executable}\0-c\0import time; time.sleep(1000)  # {folder}".encode()
+    found = []
+    for number in naming(folder):
+        with suppress(OSError):
+            if Path(f"/proc/{number}/cmdline").read_bytes().startswith(sleeper):
+                found.append(number)
     return found
 
 
